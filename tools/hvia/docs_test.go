@@ -21,16 +21,16 @@ import (
 	"hvia/sim/verilate"
 )
 
-// docs are the pages whose commands and outputs are held to the truth.
+// docs are the pages whose commands and outputs are tested.
 var docs = []string{"README.md", "docs/reference/results.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md", "docs/how-to/examples.md"}
 
 // fence is a fenced block of a page.
 type fence struct {
-	info    string // what follows the opening fence: sh, go, text
+	info    string // after the opening fence: sh, go, text
 	body    string
 	start   int    // offset of body in the page
 	printed string // the command of the comment right before it, "" without one
-	lines   [2]int // the first and last line that the page shows of the output, zero for all
+	lines   [2]int // the shown range of lines of the output, zero for all
 }
 
 // shown returns the part of a command's output that the page shows.
@@ -93,7 +93,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-// outputOf runs a command that must succeed and say nothing on standard error.
+// outputOf runs a command that must succeed and print nothing to stderr.
 func outputOf(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -108,11 +108,12 @@ func outputOf(t *testing.T, dir, name string, args ...string) string {
 	return stdout.String()
 }
 
-// exampleOutputs are what examples printed, by their command: a page that tells a command and
-// shows its output has it run once.
+// exampleOutputs are the outputs of examples by their command, so that each
+// runs once.
 var exampleOutputs = map[string]string{}
 
-// runExample runs a program of examples/ in the checkout: words are go run, its folder, its flags.
+// runExample runs a program of examples/ in the checkout: words are go run, its
+// folder, its flags.
 func runExample(t *testing.T, words []string) string {
 	t.Helper()
 	require.Greater(t, len(words), 2, "%v", words)
@@ -139,8 +140,8 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// What a newcomer copies out of the pages works: every command of the tool is
-// run, and every target of make exists.
+// The commands of the pages work: every command of the tool runs, and every
+// target of make exists.
 func TestDocsCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -219,9 +220,8 @@ func TestReferenceOfTheCommand(t *testing.T) {
 	}
 }
 
-// What a page does not show of an output, and shows "..." for: hashes, which
-// change with every commit to the sources, and the wall times of one machine.
-// Everything else of an output is shown and compared.
+// Pages show "..." for hashes, which change with every commit to the sources,
+// and for wall times. The rest of an output is shown and compared.
 var notShown = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -255,8 +255,8 @@ func TestShown(t *testing.T) {
 	require.Equal(t, asShown(output), asShown(asShown(output)))
 }
 
-// showsLoss holds an example of a lossy link to what it is there for: every
-// protocol loses frames, and those that can retransmit do.
+// showsLoss checks an example of a lossy link: every protocol loses frames, and
+// those that can retransmit do.
 func showsLoss(t *testing.T, output string) {
 	t.Helper()
 	lines := regexp.MustCompile(`(?m)^(\S+) +dropped [1-9][\d,]* of [\d,]+ frames(; retransmitted [1-9][\d,]*)?$`).FindAllStringSubmatch(output, -1)
@@ -290,8 +290,8 @@ func TestPagesHoldNoHash(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The outputs that the pages show are what the tool prints. HVIA_UPDATE=1
-// writes the pages anew.
+// The tool prints the outputs that the pages show. HVIA_UPDATE=1 rewrites the
+// pages.
 func TestDocsOutputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -304,8 +304,7 @@ func TestDocsOutputs(t *testing.T) {
 func holdOutputs(t *testing.T, name string) {
 	page := readPage(t, name)
 	shown := 0
-	// From the last to the first, so that what is replaced moves none that
-	// is still to come.
+	// From the last to the first, so that a replacement moves no later one.
 	for _, f := range slices.Backward(fences(page)) {
 		if f.printed == "" {
 			continue
@@ -351,7 +350,7 @@ func holdFigure(t *testing.T, dir string) {
 	require.Equal(t, string(drawn), readPage(t, file), "%s is not the figure of this run: 'make docs' draws it anew", file)
 }
 
-// The results in the README are those of the page with the whole output.
+// The README has the results of the page with the whole output.
 func TestReadmeResults(t *testing.T) {
 	results := readPage(t, "docs/reference/results.md")
 	rows := regexp.MustCompile(`(?m)^\| (T\d+): [^|]*((?:\| [\d.]+ )+)\|$`).FindAllStringSubmatch(readPage(t, "README.md"), -1)
@@ -362,12 +361,12 @@ func TestReadmeResults(t *testing.T) {
 	}
 }
 
-// The README stays a page.
+// The README stays short.
 func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(readPage(t, "README.md"), "\n"), 120)
 }
 
-// The program in the README is a part of the example that is compiled and run.
+// The program in the README is part of an example that is compiled and run.
 func TestReadmeExample(t *testing.T) {
 	program := readPage(t, "examples/rdmawrite/main.go")
 	snippets := 0

@@ -16,7 +16,7 @@ import (
 	"hvia/tools/hvia/internal/cli"
 )
 
-// experiments joins the verbs to what they run.
+// experiments connects the verbs to their packages.
 func experiments() cli.Experiments {
 	return cli.Experiments{
 		Reproduce:      reproduce.Run,

@@ -27,7 +27,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// fakeFabric is a fabric that has what it says, and ends as FAKE says.
+// fakeFabric is a fabric with fixed contents, which ends as FAKE says.
 type fakeFabric struct{ behaviour string }
 
 func fakeFabrics(behaviour string) cli.Fabrics {
@@ -66,7 +66,7 @@ func (f fakeFabric) Wait() error {
 
 func (fakeFabric) Close() error { return nil }
 
-// A fabric goes on behind the command that started it; programs join it, ps shows
+// A fabric outlives the command that started it; programs join it, ps shows
 // them, and down leaves nothing.
 func TestFabricInTheBackground(t *testing.T) {
 	if testing.Short() {
@@ -135,15 +135,15 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.Contains(t, errs, "nobody serves")
 }
 
-// zombie says that a process is over and nobody has asked for its end yet, as where
-// process 1 is no init.
+// zombie says that a process has ended but is not reaped, as where process 1 is
+// no init.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
-// A directory for temporary files whose path is too long for a socket is said in one
-// sentence.
+// One sentence reports a temporary directory whose path is too long for a
+// socket.
 func TestLongTemporaryDirectory(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	require.NoError(t, os.Mkdir(long, 0o755))

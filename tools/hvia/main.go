@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command hvia runs the card: it measures, demonstrates and says what this
-// machine needs. `hvia --help` lists the verbs.
+// Command hvia runs experiments on the card and checks the requirements of this
+// machine. `hvia --help` lists the verbs.
 package main
 
 import (

@@ -35,8 +35,8 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"hvia": main,
-		// hvia-fake has the real face on experiments that do what FAKE says, so
-		// that every way they can end is seen from outside.
+		// hvia-fake has the real command line with experiments that do what
+		// FAKE says, to test every outcome from outside.
 		"hvia-fake": func() { os.Exit(cli.Main(os.Args[1:], cli.Process(), fake(os.Getenv("FAKE")))) },
 	})
 }
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// exits CODE COMMAND...: runs it and compares the exit code, which
-			// exec alone does not.
+			// exec does not.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {
 					ts.Fatalf("usage: exits CODE COMMAND...")
@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("%v: exit code %d, want %s", args[1:], code, args[0])
 				}
 			},
-			// only-hvia: PATH holds the commands under test and nothing else.
+			// only-hvia: PATH holds only the commands under test.
 			"only-hvia": func(ts *testscript.TestScript, neg bool, args []string) {
 				path, err := exec.LookPath("hvia")
 				ts.Check(err)
@@ -247,7 +247,7 @@ func digestTable(frames, wakes string) *digests.Table {
 	}}}
 }
 
-// On a terminal there is progress on stderr, and nothing of it stays.
+// A terminal shows progress on stderr, and no trace of it stays.
 func TestProgressOnTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -273,7 +273,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// Colour is for terminals, can be forced and forbidden, and NO_COLOR is obeyed.
+// Colour is for terminals, can be forced and forbidden, and obeys NO_COLOR.
 func TestColour(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -297,7 +297,7 @@ func TestColour(t *testing.T) {
 }
 
 // runOnTerminal runs hvia-fake with stderr, or stdout too, on a pseudo
-// terminal, and returns what went to the pipe and what to the terminal.
+// terminal, and returns the output to the pipe and to the terminal.
 func runOnTerminal(t *testing.T, env, args []string, stdoutToo bool) (string, string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -333,7 +333,7 @@ func runOnTerminal(t *testing.T, env, args []string, stdoutToo bool) (string, st
 	return stdout.String(), string(terminal)
 }
 
-// The Makefile and the help of the tool agree on where the report goes.
+// The Makefile and the help of the tool agree on the report's directory.
 func TestDefaultOutputIsIgnoredByGit(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)

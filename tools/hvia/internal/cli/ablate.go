@@ -63,8 +63,8 @@ paper's card foresaw something, beside that.`,
 	return cmd
 }
 
-// publishAblations writes the report to stdout and to the directory. What was
-// measured is printed even if the run failed; without a result there is no table.
+// publishAblations writes the report to stdout and to the directory, also the
+// partial results of a failed run; without a result there is no table.
 func (a *app) publishAblations(rep *report.AblationReport, json bool, dir string) error {
 	measured := len(rep.Ablations.Variants) > 0
 	if !json && !measured {

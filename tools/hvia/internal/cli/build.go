@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build makes the simulator ahead of the first run. It is for the Makefile;
-// the other verbs build what they need by themselves.
+// build compiles the simulator before the first run. It is for the Makefile;
+// the other verbs build what they need.
 func (a *app) build() *cobra.Command {
 	return &cobra.Command{
 		Use:    "build",
@@ -20,7 +20,7 @@ func (a *app) build() *cobra.Command {
 			if err := needCheckout(); err != nil {
 				return err
 			}
-			// A build takes minutes in which nothing else would be seen.
+			// A build takes minutes without other output.
 			if a.SimulatorBuilt != nil && !a.quiet {
 				if _, built, err := a.SimulatorBuilt(); err == nil && !built {
 					fmt.Fprintln(a.Stderr, "build: compiling the simulator, once for these sources, which takes half a minute to some minutes")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the face of the command hvia: verbs, flags, what goes to
-// stdout and stderr, and exit codes. What a verb does lives elsewhere.
+// Package cli is the command line of hvia: verbs, flags, output to stdout and
+// stderr, and exit codes. Other packages do the work of the verbs.
 package cli
 
 import (
@@ -38,45 +38,45 @@ const (
 	ExitFailed      = 1   // it ran, but failed
 	ExitUsage       = 2   // the command line was wrong
 	ExitEnvironment = 3   // this machine lacks something
-	ExitInterrupted = 130 // Ctrl-C, after what was measured was printed
+	ExitInterrupted = 130 // Ctrl-C, after partial results were printed
 )
 
-// ErrEnvironment marks errors that the machine is the cause of.
+// ErrEnvironment marks errors caused by the machine.
 var ErrEnvironment = errors.New("environment")
 
-// Experiments is what the verbs call.
+// Experiments are the functions of the verbs.
 type Experiments struct {
 	Reproduce func(context.Context, reproduce.Config) (*report.Report, error)
 	Ablate    func(context.Context, reproduce.AblateConfig) (*report.AblationReport, error)
 	Compare   func(context.Context, compare.Config) (*compare.Report, error)
 	Demo      func(context.Context, demo.Config) (*demo.Report, error)
-	// FaultMatrix returns the cells that it could try with an error, too.
+	// FaultMatrix returns the cells it could try, also with an error.
 	FaultMatrix func(context.Context, faults.Config) (*faults.Matrix, error)
 
-	// Conform returns what it tried with an error, too.
+	// Conform returns what it tried, also with an error.
 	Conform func(context.Context, conformance.Config) (*conformance.Report, error)
 
-	// Digests makes the runs that ReadDigests has from before.
+	// Digests makes the runs that ReadDigests has recorded.
 	Digests     func(context.Context, digests.Config) (*digests.Table, error)
 	ReadDigests func() (*digests.Table, error)
 
 	// ServePeer runs the second host of an experiment with two processes; the
-	// job comes from the first on standard input.
+	// first sends the job on standard input.
 	ServePeer func(ctx context.Context, job []byte) error
 
-	// Fabrics are those that stay for programs of many processes.
+	// Fabrics stay for programs of many processes.
 	Fabrics Fabrics
-	// BuildProfile makes the simulator of a profile and returns its path.
+	// BuildProfile compiles the simulator of a profile and returns its path.
 	BuildProfile func(ctx context.Context, profile string) (string, error)
 
-	// BuildSimulator makes the simulator and returns its path.
+	// BuildSimulator compiles the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
 	// SimulatorBuilt says whether that has been done for the present sources.
-	// Without it, doctor does not look.
+	// Without it, doctor does not check.
 	SimulatorBuilt func() (path string, built bool, err error)
 }
 
-// Terminal is where a command writes to.
+// Terminal is the output of a command.
 type Terminal struct {
 	Stdout, Stderr       io.Writer
 	StdoutTTY, StderrTTY bool
@@ -93,7 +93,7 @@ func Process() Terminal {
 	}
 }
 
-// usageError is a wrong command line; verb is what to ask for help.
+// usageError is a wrong command line; verb is the one to ask for help.
 type usageError struct {
 	verb string
 	err  error
@@ -102,7 +102,7 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// app carries what all verbs share.
+// app is the state shared by all verbs.
 type app struct {
 	Terminal
 	Experiments
@@ -156,12 +156,12 @@ func environmental(err error) bool {
 	return false
 }
 
-// environmentError keeps the sentence of err and adds the mark.
+// environmentError marks err and keeps its text.
 type environmentError struct{ error }
 
 func (e environmentError) Unwrap() []error { return []error{e.error, ErrEnvironment} }
 
-// needCheckout says whether the tool works in a checkout: the RTL is read from there.
+// needCheckout fails outside of a checkout, which has the RTL.
 func needCheckout() error {
 	if _, err := verilate.Root(); err != nil {
 		return environmentError{err}
@@ -177,8 +177,8 @@ func (a *app) root() *cobra.Command {
 		Example: `  hvia reproduce              measure RDMA writes at every size
   hvia demo                   follow one RDMA write step by step
   hvia doctor                 see what this machine has and lacks`,
-		// Arbitrary arguments reach RunE, so that a wrong verb is refused there
-		// in this tool's words.
+		// With arbitrary arguments, RunE rejects a wrong verb with a message of
+		// this tool.
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -217,7 +217,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// noArgs refuses arguments of a verb that takes none.
+// noArgs rejects arguments of a verb that takes none.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q", args[0])}
@@ -237,7 +237,7 @@ func newGroup(title string) group {
 
 const groupsKey = "flag groups"
 
-// addGroups gives a verb its flags and notes their order for the help.
+// addGroups adds flags to a verb and notes their order for the help.
 func addGroups(cmd *cobra.Command, groups ...group) {
 	var titles []string
 	for _, g := range groups {
@@ -315,7 +315,7 @@ func (a *app) colored() bool {
 	return a.StdoutTTY && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }
 
-// oneLine keeps a usage error on one line, whatever an argument contained.
+// oneLine keeps a usage error on one line, whatever the argument.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }

@@ -19,7 +19,7 @@ import (
 	"hvia/bench/rig"
 )
 
-// compareFormats are the ways in which a comparison is written.
+// compareFormats are the output formats of a comparison.
 var compareFormats = map[string]func(*compare.Report, io.Writer) error{
 	"text": (*compare.Report).WriteText, "json": (*compare.Report).WriteJSON, "bench": (*compare.Report).WriteBench,
 }
@@ -124,7 +124,7 @@ func comparePatterns() string {
 	return b.String()
 }
 
-// compareConfig joins the pattern's defaults with what was asked for.
+// compareConfig joins the pattern's defaults with the flags.
 func compareConfig(cmd *cobra.Command, args []string, asked compare.Config, mix, format string, replaced []string) (compare.Config, func(*compare.Report, io.Writer) error, error) {
 	pattern := compare.PatternPingPong
 	if len(args) > 0 {
@@ -170,7 +170,7 @@ func compareConfig(cmd *cobra.Command, args []string, asked compare.Config, mix,
 	return c, write, c.Validate()
 }
 
-// parseMix reads REQUEST:REPLY=WEIGHT,... ; without a weight it is 1.
+// parseMix reads REQUEST:REPLY=WEIGHT,...; the default weight is 1.
 func parseMix(text string) (mix []compare.MixEntry, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		sizes, weight, weighed := strings.Cut(word, "=")
@@ -212,8 +212,8 @@ func writable(name string) error {
 	return f.Close()
 }
 
-// publishComparison writes what was measured, even if the run failed; without a result
-// there is nothing but JSON that says so.
+// publishComparison writes the results, also of a failed run; without a result
+// only JSON, which says so.
 func (a *app) publishComparison(rep *compare.Report, write func(*compare.Report, io.Writer) error, format, out string) error {
 	if len(rep.Rows) == 0 && format != "json" {
 		return nil

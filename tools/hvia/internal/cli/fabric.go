@@ -28,14 +28,14 @@ import (
 	"hvia/sim"
 )
 
-// readyFD is the descriptor by which a fabric in the background tells the command
-// that started it that it serves, or why it does not.
+// readyFD is the descriptor through which a fabric in the background reports to
+// its starter that it serves, or why not.
 const readyFD = 3
 
-// upLimit bounds the wait for a fabric in the background, whose simulator is built already.
+// upLimit bounds the wait for a background fabric with a built simulator.
 const upLimit = 60 * time.Second
 
-// Fabrics is what the verbs up, ps and down call.
+// Fabrics are the functions of the verbs up, ps and down.
 type Fabrics struct {
 	Start  func(context.Context, service.Config) (RunningFabric, error)
 	Status func(ctx context.Context, fabric string) (service.Status, error)
@@ -137,7 +137,7 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 	if ready == readyFD {
 		pipe := os.NewFile(readyFD, "ready")
 		tell = func(word string) {
-			// Nobody may listen any more.
+			// The reader may be gone.
 			_, _ = io.WriteString(pipe, word)
 			_ = pipe.Close()
 		}
@@ -176,10 +176,10 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 	return s.Wait()
 }
 
-// background starts this command once more, apart from this terminal, and waits
-// until it serves.
+// background starts this command in another process without this terminal, and
+// waits until it serves.
 func (a *app) background(ctx context.Context, c service.Config) error {
-	// The build can take minutes and is to be seen.
+	// The build can take minutes and shows progress here.
 	if _, err := a.BuildProfile(ctx, c.Fabric.Profile); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (a *app) ps() *cobra.Command {
 	return cmd
 }
 
-// printable escapes what a terminal would not show as it is.
+// printable escapes characters that a terminal would not show.
 func printable(s string) string {
 	for _, r := range s {
 		if !strconv.IsPrint(r) {

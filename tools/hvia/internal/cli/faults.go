@@ -8,7 +8,7 @@ import (
 	"hvia/sim"
 )
 
-// wireFaults adds the flag of a command whose fabric's wire can be made to fail.
+// wireFaults adds the flag for fault injection on a fabric's wire.
 func wireFaults(flags *pflag.FlagSet, value *sim.WireFaults) {
 	flags.Var(value, "faults", "make the wire fail as `SPEC` says, for example drop=1%,delay=100% by 5us")
 }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logLimit is the most bytes of the log of a fabric in the background. What was
-// written before is in one more file, of the same name with oldLog behind it.
+// logLimit is the most bytes of the log of a fabric in the background. Earlier
+// text is in one more file, of the same name with oldLog appended.
 const (
 	logLimit = 4 << 20
 	oldLog   = ".old"
 )
 
-// logFile is a log that begins anew when it is full.
+// logFile is a log that starts another file when it is full.
 type logFile struct {
 	path  string
 	limit int64
@@ -26,7 +26,7 @@ type logFile struct {
 	size int64
 }
 
-// openLog goes on with a log.
+// openLog appends to a log.
 func openLog(path string, limit int64) (*logFile, error) {
 	l := &logFile{path: path, limit: limit}
 	return l, l.open()
@@ -59,8 +59,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate keeps what was written and begins a new file. Standard output and error,
-// if they are the log, move with it: a crash is told where one looks for it.
+// rotate renames the log and starts another. Standard output and error, if they
+// are the log, move with it, so that a crash appears in the current log.
 func (l *logFile) rotate() error {
 	old := l.file
 	if err := os.Rename(l.path, l.path+oldLog); err != nil {

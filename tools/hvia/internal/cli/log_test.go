@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log and the one before it have no more than the limit each, and the last lines.
+// A log and its predecessor have at most the limit each, and the last lines.
 func TestLogIsRotated(t *testing.T) {
 	const limit = 1000
 	path := filepath.Join(t.TempDir(), "lab.log")
@@ -23,7 +23,7 @@ func TestLogIsRotated(t *testing.T) {
 		_, err := fmt.Fprintf(l, "line %d\n", i)
 		require.NoError(t, err)
 	}
-	_, err = l.Write([]byte(strings.Repeat("x", 2*limit) + "\n")) // whole, however long
+	_, err = l.Write([]byte(strings.Repeat("x", 2*limit) + "\n")) // not split, however long
 	require.NoError(t, err)
 	_, err = fmt.Fprintln(l, "last")
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestLogIsRotated(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, old, 2*limit+1)
 
-	// Where it was left it goes on.
+	// It continues an existing log.
 	l, err = openLog(path, limit)
 	require.NoError(t, err)
 	for i := range 1000 {

@@ -10,15 +10,15 @@ import (
 	"hvia/bench/rig"
 )
 
-// progress rewrites one line on a terminal. On anything else it is silent, so
-// that a log or a pipe holds results and errors only.
+// progress rewrites one line on a terminal. Elsewhere it prints nothing, so
+// that a log or a pipe holds only results and errors.
 type progress struct {
 	mu     sync.Mutex
 	w      io.Writer
 	active bool // there is a line to clear
 }
 
-// newProgress returns nil if nothing may be shown.
+// newProgress returns nil if progress must not be shown.
 func (a *app) newProgress(json bool) *progress {
 	if a.quiet || !a.StderrTTY || a.Getenv("TERM") == "dumb" || (json && a.StdoutTTY) {
 		return nil
@@ -35,7 +35,7 @@ func (p *progress) show(s rig.Progress) {
 	fmt.Fprintf(p.w, "%s[%d/%d] %s, simulated %.3f ms, %d cycles", clearLine, s.Done, s.Total, s.What, float64(s.TimePs)/1e9, s.Cycles)
 }
 
-// hook is what an experiment calls; nil if nothing may be shown.
+// hook is the callback of an experiment; nil without progress.
 func (p *progress) hook() func(rig.Progress) {
 	if p == nil {
 		return nil
@@ -43,7 +43,7 @@ func (p *progress) hook() func(rig.Progress) {
 	return p.show
 }
 
-// done leaves the terminal as it was.
+// done clears the line.
 func (p *progress) done() {
 	if p == nil {
 		return

@@ -48,7 +48,7 @@ bytes.`,
 	return cmd
 }
 
-// draw writes the page and the figures of a report and says where.
+// draw writes the page and the figures of a report and prints their location.
 func (a *app) draw(rep *report.Report, dir string, silent bool) error {
 	w, err := figures.Write(rep, dir)
 	if err != nil {

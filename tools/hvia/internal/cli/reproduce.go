@@ -105,7 +105,7 @@ func parameters(words []string) (map[string]int64, error) {
 	return m, nil
 }
 
-// verdict turns a report that is complete into success or failure.
+// verdict turns a complete report into success or failure.
 func verdict(rep *report.Report, strict bool) error {
 	if faults := rep.Faults(); len(faults) > 0 {
 		return fmt.Errorf("reproduce: wrong bytes arrived (seed %d), the first at %s", rep.Seed, faults[0])
@@ -119,11 +119,11 @@ func verdict(rep *report.Report, strict bool) error {
 	return nil
 }
 
-// format is how a report is printed; neither is a summary.
+// format selects the output of a report; neither is a summary.
 type format struct{ json, full bool }
 
-// publish writes the report to stdout and to the directory. What was measured
-// is printed even if the run failed; without a result there is no table.
+// publish writes the report to stdout and to the directory, also the partial
+// results of a failed run; without a result there is no table.
 func (a *app) publish(rep *report.Report, as format, dir string) error {
 	if !as.json && len(rep.Results.RDMAWrite) == 0 {
 		return nil

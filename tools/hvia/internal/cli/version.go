@@ -20,13 +20,13 @@ import (
 	"hvia/sim/verilate"
 )
 
-// versionReport is the shape of `hvia version --json`. An empty string is
-// something that could not be found here.
+// versionReport is the shape of `hvia version --json`. Unknown values are empty
+// strings.
 type versionReport struct {
 	Schema    string        `json:"schema"`
 	Version   string        `json:"version"`
 	Revision  string        `json:"revision"`
-	Modified  bool          `json:"modified"` // the checkout had changes that were not committed
+	Modified  bool          `json:"modified"` // the checkout had uncommitted changes
 	Go        string        `json:"go"`
 	Hashes    report.Hashes `json:"hashes"`
 	Verilator string        `json:"verilator"`
@@ -97,7 +97,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-// verilatorVersion is empty if there is none, or none that answers.
+// verilatorVersion is empty if Verilator is missing or does not run.
 func verilatorVersion(ctx context.Context) string {
 	path, err := exec.LookPath("verilator")
 	if err != nil {

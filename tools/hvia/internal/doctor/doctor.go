@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor finds out what this machine has and lacks of what HVIA
-// needs, and says how to mend it. It changes nothing.
+// Package doctor checks the requirements of HVIA on this machine, and names the
+// fix for each one that is missing. It changes nothing.
 package doctor
 
 import (
@@ -31,7 +31,7 @@ const (
 	Missing Status = "missing"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -40,19 +40,19 @@ type Check struct {
 	Fix    string `json:"fix,omitempty"` // what to run or do; empty when ok
 }
 
-// Options says where to look.
+// Options says where to check.
 type Options struct {
 	Root string // the checkout, "" if the working directory is outside of one
-	Proc string // where procfs is, normally /proc
+	Proc string // procfs, normally /proc
 
-	// Simulator tells whether the simulator is built. It may be nil.
+	// Simulator says whether the simulator is built. It may be nil.
 	Simulator func() (path string, built bool, err error)
 }
 
 const (
 	wantVerilator = "5.006"
 	// Two hosts in one process may each hold 32,000 scattered pages, and Go and
-	// the C library need some; the kernel's own default is 65,530.
+	// the C library need some; the kernel's default is 65,530.
 	wantMappings = 65_000
 	wantMemory   = 2 << 30 // the compiler is the largest consumer
 	wantDisk     = 2 << 30 // build caches of Go and of the simulator
@@ -111,8 +111,8 @@ func path(root string) Check {
 	return c
 }
 
-// golang requires the version that the checkout's go.mod names, which is its
-// only source. Outside of a checkout any version passes.
+// golang requires the version of the checkout's go.mod. Outside of a checkout
+// any version passes.
 func golang(ctx context.Context, root string) Check {
 	const fix = "install it as https://go.dev/doc/install says"
 	var body []byte
@@ -132,8 +132,8 @@ var goDirective = regexp.MustCompile(`(?m)^go (\d+(?:\.\d+)*)$`)
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// program runs a tool for its version, because being on PATH is not enough: a
-// wrapper may stand there for a tool that is gone.
+// program runs a tool for its version, because a wrapper on PATH may stand for
+// a tool that is gone.
 func program(ctx context.Context, name, versionFlag, want string, absent Status, fix string) Check {
 	c := Check{Name: name, Want: want + " or newer", Status: OK}
 	out, err := output(ctx, name, versionFlag)
@@ -151,7 +151,7 @@ func program(ctx context.Context, name, versionFlag, want string, absent Status,
 	return c
 }
 
-// output runs a command that ends soon and returns what it printed.
+// output runs a short command and returns what it printed.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -182,7 +182,7 @@ func AtLeast(have, want string) bool {
 	return true
 }
 
-// zlib is what the simulator's waves are compressed with.
+// zlib checks for the library that compresses the simulator's waves.
 func zlib(ctx context.Context) Check {
 	c := Check{Name: "zlib", Want: "zlib.h, for waves", Status: OK, Found: "zlib.h"}
 	fail := func(found string) Check {

@@ -24,7 +24,7 @@ func find(t *testing.T, checks []Check, name string) Check {
 	return Check{}
 }
 
-// A machine made of scripts: what they print is what the checks find.
+// machine is a machine of scripts: the checks find what they print.
 func machine(t *testing.T, programs map[string]string) Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ var complete = map[string]string{
 	"yosys":     "echo Yosys 0.23",
 }
 
-// A checkout whose path make cannot work with is found before a build is tried.
+// The check finds a checkout whose path make cannot use.
 func TestPathOfTheCheckout(t *testing.T) {
 	for path, want := range map[string]Status{
 		"/srv/me/hvia": OK, "/srv/é/hvia-1.2_x+y,z@~": OK, "": OK,
@@ -110,7 +110,7 @@ func TestEachToolIsMissed(t *testing.T) {
 	}
 }
 
-// The version of Go is the one that go.mod names, to its last digit.
+// The version of Go is that of go.mod, to its last digit.
 func TestGoOfTheModule(t *testing.T) {
 	for version, want := range map[string]Status{"1.26.2": Missing, "1.26.3": OK, "1.27": OK} {
 		programs := maps.Clone(complete)
@@ -132,7 +132,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "sudo sysctl -w vm.max_map_count=65530", c.Fix)
 	require.Equal(t, Warning, find(t, checks, "memory").Status)
 
-	o.Proc = t.TempDir() // no procfs: not known, so not refused
+	o.Proc = t.TempDir() // no procfs: unknown, so no failure
 	checks = Run(t.Context(), o)
 	require.True(t, Good(checks))
 	require.Equal(t, Warning, find(t, checks, "mappings").Status)

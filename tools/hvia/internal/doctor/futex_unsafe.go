@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// futexWake wakes nobody: it succeeds exactly if the system call is allowed.
+// futexWake wakes nobody: it succeeds if and only if the system call is
+// allowed.
 func futexWake() error {
 	const wake = 1 // FUTEX_WAKE, without FUTEX_PRIVATE_FLAG: the bridge's words are shared
 	var word uint32
