@@ -179,7 +179,7 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 // background starts this command in another process without this terminal, and
 // waits until it serves.
 func (a *app) background(ctx context.Context, c service.Config) error {
-	// The build can take minutes and shows progress here.
+	// The build can take minutes, and its progress must show here.
 	if _, err := a.BuildProfile(ctx, c.Fabric.Profile); err != nil {
 		return err
 	}
