@@ -80,7 +80,6 @@ func (n *NIC) ErrorCallback(h func(t *host.Thread, e ErrorDescriptor)) error {
 	return nil
 }
 
-// handled says whether errors have a handler.
 func (n *NIC) handled() bool { return n.handler.Load() != nil }
 
 // errorWaits says whether deliverErrors has work.
@@ -89,8 +88,8 @@ func (n *NIC) errorWaits(t *host.Thread) bool {
 }
 
 // deliver calls the handlers of asynchronous errors and notifications. It does
-// not nest: what arrives while a handler calls the library is delivered when it
-// returns.
+// not nest: events during a handler's call of the library are delivered when
+// the handler returns.
 func (n *NIC) deliver(t *host.Thread) error {
 	// All calls that reap begin here, and a forked child must reap nothing.
 	if err := t.Forked(); err != nil {

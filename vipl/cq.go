@@ -278,7 +278,6 @@ func (v *VI) untie() {
 	}
 }
 
-// tied returns the VI's completion queues.
 func (v *VI) tied() []*CQ {
 	switch s, r := v.send.cq, v.receive.cq; {
 	case s == r || r == nil:

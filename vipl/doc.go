@@ -3,9 +3,9 @@
 // Package vipl is the VI Provider Library in Go: NICs, virtual interfaces,
 // protection tags, registered memory, descriptors, work queues, completion
 // queues and connections. docs/reference/vipl.md lists the 41 functions of
-// VIPL, their statuses, what this provider decides where VIA leaves a choice,
-// and where it deviates. Package hvia has runnable examples; its endpoints are
-// enough for programs with one connection.
+// VIPL, their statuses, this provider's choices and its deviations from VIA.
+// Package hvia has runnable examples; its endpoints are enough for programs
+// with one connection.
 //
 //	nic, err := vipl.OpenNIC(t, h)
 //	buffer, err := nic.Alloc(t, 4096)

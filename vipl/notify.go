@@ -101,7 +101,6 @@ func (k *notifier) register(t *host.Thread, look func(t *host.Thread) (func(), e
 	return n.serve(t)
 }
 
-// cancel drops all registrations.
 func (k *notifier) cancel() {
 	k.nic.mu.Lock()
 	defer k.nic.mu.Unlock()
@@ -145,8 +144,8 @@ func (n *NIC) due() *notifier {
 // notificationWaits says whether serve has work.
 func (n *NIC) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
 
-// serve calls the handlers of what has completed. It does not nest: what
-// completes while a handler calls the library is served when it returns.
+// serve calls the handlers of completions. It does not nest: completions during
+// a handler's call of the library are served when the handler returns.
 func (n *NIC) serve(t *host.Thread) error {
 	// A thread that finds another one serving leaves the work to it.
 	for calls := 0; calls < handlersAtOnce && n.due() != nil; {
@@ -213,8 +212,8 @@ func (k *notifier) serve(t *host.Thread, limit int) (calls int, err error) {
 	return calls, nil
 }
 
-// NotifyWait sleeps until it has called a handler of SendNotify, RecvNotify,
-// CQ.Notify or ErrorCallback; ErrTimeout when the timeout comes first. It is
+// NotifyWait sleeps until a handler of SendNotify, RecvNotify, CQ.Notify or
+// ErrorCallback has been called; ErrTimeout when the timeout comes first. It is
 // for a thread that only runs handlers.
 func (n *NIC) NotifyWait(t *host.Thread, timeout host.Time) error {
 	const op = "wait for notifications"

@@ -288,8 +288,8 @@ func (q *queue) incomplete() bool {
 	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Status().Done()
 }
 
-// flush completes the outstanding descriptors in order. It returns the ranges
-// it wrote and the number it completed. The mutex is held, and the card holds
+// flush completes the unfinished descriptors in order. It returns the ranges it
+// wrote and the number of descriptors. The mutex is held, and the card holds
 // nothing of the VI.
 func (q *queue) flush() (written []mem.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {

@@ -150,7 +150,7 @@ type VIInfo struct {
 	ReceiveQueueEmpty bool
 }
 
-// Query returns state, attributes and whether the queues are empty.
+// Query returns the present state of the VI.
 func (v *VI) Query(t *host.Thread) (VIInfo, error) {
 	if v == nil {
 		return VIInfo{}, missing("query VI", "VI")
@@ -275,7 +275,7 @@ func (v *VI) unsettled() bool {
 	return v.send.incomplete() || v.receive.incomplete()
 }
 
-// flush completes the outstanding descriptors of both queues in order, and adds
+// flush completes the unfinished descriptors of both queues in order, and adds
 // them to their completion queues. The card must hold nothing of the VI.
 func (v *VI) flush(t *host.Thread) error {
 	v.mu.Lock()

@@ -116,7 +116,6 @@ func Open(t *host.Thread, h *driver.Host, c Config) (_ *Endpoint, err error) {
 	return e, nil
 }
 
-// post posts receive i.
 func (e *Endpoint) post(t *host.Thread, i int) error {
 	d := e.receives[i]
 	if err := d.SetReceive(e.control.Segment((2+i)*MaxMessage, MaxMessage)); err != nil {
@@ -219,7 +218,6 @@ func (e *Endpoint) check(op string, own, n, peers int) error {
 	return nil
 }
 
-// posted posts the send descriptor and waits for its completion.
 func (e *Endpoint) posted(t *host.Thread, timeout host.Time) error {
 	if err := e.VI.PostSend(t, e.send); err != nil {
 		return err
