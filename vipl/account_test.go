@@ -33,7 +33,6 @@ func (priced) AgentCall() host.Time { return 5000 * host.Nanosecond }
 
 func (priced) PinPage() host.Time { return 700 * host.Nanosecond }
 
-// runPriced runs programs on fake cards with priced work.
 func runPriced(t *testing.T, mains ...conformance.Main) {
 	t.Helper()
 	f, err := drivertest.New(len(mains), 2*len(mains))

@@ -49,7 +49,6 @@ type ErrorDescriptor struct {
 	Lost      int                    // of code Overflow: number of dropped errors
 }
 
-// errorsAtOnce limits the errors that one call delivers.
 const errorsAtOnce = 64
 
 type errorHandler = func(t *host.Thread, e ErrorDescriptor)
@@ -82,7 +81,6 @@ func (n *NIC) ErrorCallback(h func(t *host.Thread, e ErrorDescriptor)) error {
 
 func (n *NIC) handled() bool { return n.handler.Load() != nil }
 
-// errorWaits says whether deliverErrors has work.
 func (n *NIC) errorWaits(t *host.Thread) bool {
 	return n.handled() && !n.delivering.Load() && n.host.ErrorWaits(t, n.info.ID)
 }
@@ -125,7 +123,6 @@ func (n *NIC) deliverErrors(t *host.Thread) error {
 	return nil
 }
 
-// describe fills in the fields of VIPL.
 func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 	d := ErrorDescriptor{NIC: n, Resource: ResourceVI, Code: e.Code, Lost: e.Lost}
 	switch e.Code {

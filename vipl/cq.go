@@ -55,7 +55,6 @@ func (c Completion) Done(t *host.Thread) (*Descriptor, error) {
 	return c.VI.SendDone(t)
 }
 
-// ring is the memory that the card writes entries to.
 type ring struct {
 	bytes   []byte
 	base    uint32 // physical address
@@ -165,8 +164,7 @@ func (c *CQ) Destroy(t *host.Thread) error {
 	return translate(fmt.Sprintf("%s %d", op, c.cq.Number), nil, c.cq.Destroy(t))
 }
 
-// close ends all use of the ring, which is about to be freed. The mutex is
-// held.
+// close must precede the free of the ring. The mutex is held.
 func (c *CQ) close() {
 	c.destroyed, c.pending, c.ring = true, nil, ring{}
 	c.changes++
@@ -253,7 +251,6 @@ func (c *CQ) add(v *VI, receive bool, n int) mem.Range {
 	return c.arm.Range()
 }
 
-// tie enters a new VI into its completion queues.
 func (v *VI) tie() {
 	for _, c := range v.tied() {
 		c.mu.Lock()
@@ -334,7 +331,6 @@ func (c *CQ) tryTake(op string) (Completion, bool, error) {
 	return e, ok, nil
 }
 
-// charge spends the time of taking an entry.
 func (c *CQ) charge(t *host.Thread, op string, e Completion) (Completion, error) {
 	return e, translate(op, nil, t.Spend(host.LayerLibrary, c.nic.costs.PollPeriod()))
 }

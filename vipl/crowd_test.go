@@ -52,7 +52,6 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 	t.Logf("%d operations in %v", 8*questions*crowd, time.Since(start).Round(time.Millisecond))
 }
 
-// crowdSide is one host.
 type crowdSide struct {
 	node, questions int
 	ready           chan struct{} // closed when nic and queues exist, or failed is set
@@ -151,7 +150,6 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 	return nil
 }
 
-// prepare posts the receive of a slot.
 func (m *member) prepare(t *host.Thread, k int) error {
 	d, err := m.mem.Descriptor(k*crowdSlot, 1)
 	if err != nil {

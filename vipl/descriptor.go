@@ -109,7 +109,7 @@ func (d *Descriptor) AttachImmediate(data uint32) {
 	d.memory.SetImmediateData(data)
 }
 
-// leading returns the number of segments before the data segments.
+// leading returns the number of segments before the data.
 func leading(o layout.DescriptorOperation) int {
 	if o == layout.DescriptorOperationSend {
 		return 0
@@ -133,7 +133,7 @@ func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64,
 	return nil
 }
 
-// fill sets all but the links and the data segments.
+// fill sets all but links and data segments.
 func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle MemHandle, length uint32, segments int) {
 	d.memory.SetSegmentCount(uint16(leading(o) + segments))
 	d.memory.SetControl(uint16(o) << layout.DescriptorControlOperationLsb)

@@ -113,7 +113,6 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 	return looks, nil
 }
 
-// fastClient connects and takes the fast path.
 func fastClient(mark func(), report func(looks int)) conformance.Main {
 	return func(e *conformance.Env) error {
 		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1})

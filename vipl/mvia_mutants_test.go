@@ -47,7 +47,6 @@ var mviaMutants = []mutant{
 	{"who is woken gets the processor at once", "work.go", "t.Sleep(kernel.Mvia.Wake)", "t.Sleep(0)"},
 }
 
-// mutantTests find these bugs.
 const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVI|TestMessagesAreInterrupted|TestFramesOfOthers|TestLostFrames|TestScenariosOnFakes|TestRandomOperationsOnFakes)$/^(mvia|)"
 
 // The tests find bugs injected into M-VIA: all with HVIA_MUTANTS=1 or

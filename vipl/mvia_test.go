@@ -58,7 +58,6 @@ func (l *ledger) add(s host.Spending) {
 	l.all = append(l.all, s)
 }
 
-// last returns the last entry of a thread and layer.
 func (l *ledger) last(id host.ThreadID, layer host.Layer) (last host.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +69,6 @@ func (l *ledger) last(id host.ThreadID, layer host.Layer) (last host.Spending) {
 	return last
 }
 
-// runMvia runs programs on M-VIA over fake NICs, with prices.
 func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 	t.Helper()
 	nodes := map[int]bool{}
@@ -223,7 +221,6 @@ func TestAccountOfMvia(t *testing.T) {
 	require.Zero(t, interrupted%c.Interrupt())
 }
 
-// peerOn returns a peer for another thread of its node.
 func peerOn(p *conformance.Peer, t *host.Thread, h *driver.Host) *conformance.Peer {
 	q := *p
 	q.Env = &conformance.Env{T: t, H: h, NIC: p.NIC}
@@ -477,7 +474,6 @@ func interrupted(t *testing.T, c interruption) {
 		if err := heard(th); err != nil {
 			return err
 		}
-		// Within the message.
 		if err := th.Sleep(frames / 2 * sendPrice); err != nil {
 			return err
 		}

@@ -114,7 +114,6 @@ func (k *notifier) unlist() {
 	k.nic.listed.Store(int32(len(k.nic.notifiers)))
 }
 
-// notifications is the part of a NIC handle that serves handlers.
 type notifications struct {
 	listed    atomic.Int32 // length of notifiers
 	serving   atomic.Bool  // a thread serves them
@@ -123,10 +122,8 @@ type notifications struct {
 	notifiers []*notifier // with registrations, by the time of their first; guarded by the NIC's mutex
 }
 
-// handlersAtOnce limits the handlers that one call serves.
 const handlersAtOnce = 64
 
-// due returns the first notifier that has to be polled.
 func (n *NIC) due() *notifier {
 	if n.listed.Load() == 0 {
 		return nil
@@ -141,7 +138,6 @@ func (n *NIC) due() *notifier {
 	return nil
 }
 
-// notificationWaits says whether serve has work.
 func (n *NIC) notificationWaits() bool { return !n.serving.Load() && n.due() != nil }
 
 // serve calls the handlers of completions. It does not nest: completions during
@@ -250,7 +246,6 @@ func (n *NIC) NotifyWait(t *host.Thread, timeout host.Time) error {
 	}
 }
 
-// attention says whether deliver has work.
 func (n *NIC) attention(t *host.Thread) bool { return n.errorWaits(t) || n.notificationWaits() }
 
 // watch adds the words that change when deliver gets work.

@@ -136,7 +136,6 @@ func TestRoundTripInFreeMode(t *testing.T) {
 	}
 }
 
-// processorTime returns the user and system time of a process.
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

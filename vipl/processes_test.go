@@ -104,20 +104,18 @@ func processPrograms() map[string]conformance.Main {
 	return all
 }
 
-// process is a running process of a test.
 type process struct {
 	*exec.Cmd
 	out, err bytes.Buffer
 	done     chan error
 }
 
-// startProcess runs a job in a separate process.
 func startProcess(t *testing.T, j job) *process {
 	t.Helper()
 	return startCommand(t, exec.Command("/proc/self/exe"), j)
 }
 
-// startTraced does it with a record of its system calls.
+// startTraced records the system calls of the process.
 func startTraced(t *testing.T, record string, j job) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -138,7 +136,6 @@ func startCommand(t *testing.T, c *exec.Cmd, j job) *process {
 	return p
 }
 
-// ends waits for the end of the process.
 func (p *process) ends(t *testing.T, limit time.Duration) error {
 	t.Helper()
 	select {
@@ -179,7 +176,6 @@ func startService(t *testing.T, c service.Config) *service.Service {
 	return s
 }
 
-// leftovers lists what processes have on a fabric.
 func leftovers(s service.Status) (left []string) {
 	for _, n := range s.Nodes {
 		for _, p := range n.Processes {
@@ -197,7 +193,6 @@ func requireEmpty(t *testing.T, s *service.Service, limit time.Duration) {
 	require.Eventually(t, func() bool { return len(leftovers(s.Status())) == 0 }, limit, 10*time.Millisecond, "%v", leftovers(s.Status()))
 }
 
-// participants declares a client and a server.
 var participants = []service.Participant{{Node: 0, Name: "client"}, {Node: 1, Name: "server"}}
 
 // cardLimits let a process use all of the card, as the scenarios try to.
@@ -620,7 +615,6 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// hostileProgram rings a doorbell that its process does not own.
 func hostileProgram(e *conformance.Env) error {
 	if _, err := e.Prepare(conformance.Writable); err != nil {
 		return err
@@ -662,7 +656,6 @@ func TestHostileProcess(t *testing.T) {
 	require.Error(t, good.ends(t, 5*time.Second))
 }
 
-// lockedBuffer is a buffer for several writers and readers.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

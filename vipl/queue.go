@@ -33,7 +33,6 @@ type queue struct {
 	tail    uint64                         // descriptors posted so far
 }
 
-// queueNames are the names of a queue and its operations in errors.
 type queueNames struct{ queue, post, done, wait, take string }
 
 var (
@@ -46,7 +45,6 @@ func (q *queue) slot(n uint64) **Descriptor { return &q.posted[n%MaxDescriptorsP
 // outstanding returns the number of posted and not reaped descriptors.
 func (q *queue) outstanding() uint64 { return q.tail - q.head }
 
-// post links a descriptor behind the last one and rings the doorbell.
 func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	v := q.vi
 	if d == nil || len(d.memory) < DescriptorBytes {
@@ -102,7 +100,6 @@ func (q *queue) enqueue(t *host.Thread, posted any, ring driver.Ring) error {
 	return nil
 }
 
-// done reaps the head of the queue if it has completed.
 func (q *queue) done(t *host.Thread) (*Descriptor, error) {
 	v := q.vi
 	if v.stale() {
@@ -168,7 +165,6 @@ func (q *queue) wait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 	}
 }
 
-// charge spends the time of reaping a descriptor.
 func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
 	cost := q.vi.nic.costs.SendDone()
 	if q.receive {

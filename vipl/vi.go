@@ -36,8 +36,7 @@ type VIAttributes struct {
 	// many VIs.
 	SendCQ, RecvCQ *CQ
 	// Blocking lets SendWait and RecvWait sleep until the card interrupts,
-	// instead of polling. It frees the processor for other threads, and costs a
-	// system call, an interrupt and a switch. On M-VIA they always sleep.
+	// instead of polling. On M-VIA they always sleep.
 	Blocking bool
 }
 
