@@ -49,7 +49,6 @@ func newJob(o options) (*job, []fabric.Program) {
 	return j, programs
 }
 
-// check compares with the serial computation.
 func (j *job) check() error {
 	whole := serial(j.points, j.steps)
 	for _, n := range j.nodes {

@@ -27,13 +27,12 @@ const (
 
 var checksums = crc64.MakeTable(crc64.ECMA)
 
-// entry is the contents of a bucket. Version 0 means none.
+// entry is a decoded bucket; version 0 means none.
 type entry struct {
 	key, value string
 	version    uint64
 }
 
-// seal encodes a bucket.
 func (e entry) seal() ([]byte, error) {
 	if len(e.key) == 0 || len(e.key) > maxKey || len(e.value) > maxValue {
 		return nil, fmt.Errorf("a key of %d bytes with a value of %d: want 1 to %d, and at most %d", len(e.key), len(e.value), maxKey, maxValue)

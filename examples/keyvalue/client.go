@@ -62,7 +62,6 @@ func (c *client) connect(t *host.Thread, h *driver.Host) error {
 	return err
 }
 
-// ask sends a message and waits for the answer.
 func (c *client) ask(t *host.Thread, what uint32, e entry) (answer uint32, err error) {
 	b, err := e.seal()
 	if err != nil {

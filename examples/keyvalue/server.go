@@ -66,7 +66,6 @@ func newLine(t *host.Thread, n *vipl.NIC, a vipl.VIAttributes) (*line, error) {
 	return l, l.expect(t)
 }
 
-// expect posts the receive of the next message.
 func (l *line) expect(t *host.Thread) error {
 	if err := l.receive.SetReceive(l.page.Segment(receiveAt, bucketBytes)); err != nil {
 		return err
@@ -167,7 +166,6 @@ func (s *server) line(vi *vipl.VI) *line {
 	return nil // a completion queue has entries of tied VIs only
 }
 
-// serve answers one message.
 func (s *server) serve(t *host.Thread, l *line, what uint32) error {
 	if !whole(l.message()) {
 		return errors.New("a message that is no bucket")

@@ -109,7 +109,6 @@ func content(round, i, n int) byte {
 	return byte(31*i + 7*round)
 }
 
-// say sends the round's message.
 func (s *side) say(t *host.Thread, round, n int) error {
 	for i := range n {
 		s.Bytes()[i] = content(round, i, n)
@@ -125,7 +124,6 @@ func (s *side) say(t *host.Thread, round, n int) error {
 	return s.VI.PostSend(t, s.send)
 }
 
-// settle reaps the send.
 func (s *side) settle(t *host.Thread) error {
 	if !s.sent {
 		return nil

@@ -30,7 +30,7 @@ var noise = func() []byte {
 	return b
 }()
 
-// picture is frame k of n bytes without its number.
+// picture is frame k without its number.
 func picture(k, n int) []byte {
 	from := k * 4099 % driver.MaxTransferSize
 	return noise[from : from+n-numberBytes]
@@ -44,7 +44,6 @@ func fillFrame(b []byte, k int) {
 // numberOf returns the frame that ends in b, -1 for none.
 func numberOf(b []byte) int { return int(mem.LoadUint32(b[len(b)-numberBytes:])) - 1 }
 
-// checkFrame compares every byte.
 func checkFrame(b []byte, k int) error {
 	want := picture(k, len(b))
 	if got := b[:len(want)]; !bytes.Equal(got, want) {

@@ -51,7 +51,6 @@ var protocols = []protocol{
 // reliable is true if each frame arrives, perhaps late.
 func (p protocol) reliable() bool { return p.tcp || p.level == vipl.ReliableDelivery }
 
-// config describes the stream.
 type config struct {
 	protocols []protocol
 	clients   int
@@ -96,7 +95,6 @@ type inlet interface {
 type station interface {
 	// serve waits for all clients. Frames are sent from the slots.
 	serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error)
-	// tune connects a client with the server.
 	tune(t *host.Thread) (inlet, error)
 	close(t *host.Thread) error
 }
@@ -123,7 +121,6 @@ type load struct {
 	spent host.Account
 }
 
-// viewer holds the results of a client.
 type viewer struct {
 	load
 	played int         // frames, including late ones

@@ -178,7 +178,6 @@ type viaInlet struct {
 	posted, came int // receives
 }
 
-// post posts the receive of the next slot.
 func (i *viaInlet) post(t *host.Thread) error {
 	d := i.descriptors[i.posted%len(i.descriptors)]
 	if err := d.SetReceive(i.ring.Segment(i.offset(i.posted), i.bytes)); err != nil {
