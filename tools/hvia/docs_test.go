@@ -24,7 +24,6 @@ import (
 // docs are the pages whose commands and outputs are tested.
 var docs = []string{"README.md", "docs/reference/results.md", "docs/tutorial/first-message.md", "docs/how-to/compare.md", "docs/how-to/examples.md"}
 
-// fence is a fenced block of a page.
 type fence struct {
 	info    string // after the opening fence: sh, go, text
 	body    string
@@ -361,7 +360,6 @@ func TestReadmeResults(t *testing.T) {
 	}
 }
 
-// The README stays short.
 func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(readPage(t, "README.md"), "\n"), 120)
 }

@@ -16,7 +16,6 @@ import (
 	"hvia/tools/hvia/internal/cli"
 )
 
-// experiments connects the verbs to their packages.
 func experiments() cli.Experiments {
 	return cli.Experiments{
 		Reproduce:      reproduce.Run,

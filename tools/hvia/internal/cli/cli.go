@@ -102,7 +102,6 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// app is the state shared by all verbs.
 type app struct {
 	Terminal
 	Experiments
@@ -225,7 +224,6 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// group is a titled part of a verb's flags.
 type group struct {
 	title string
 	flags *pflag.FlagSet
@@ -304,7 +302,6 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	fmt.Fprint(a.Stdout, b.String())
 }
 
-// colored is true if stdout may be coloured.
 func (a *app) colored() bool {
 	switch a.color {
 	case "always":

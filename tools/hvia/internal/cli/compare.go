@@ -19,7 +19,6 @@ import (
 	"hvia/bench/rig"
 )
 
-// compareFormats are the output formats of a comparison.
 var compareFormats = map[string]func(*compare.Report, io.Writer) error{
 	"text": (*compare.Report).WriteText, "json": (*compare.Report).WriteJSON, "bench": (*compare.Report).WriteBench,
 }

@@ -131,7 +131,6 @@ when every declared participant is there; without it runs as fast as it can.`,
 	return cmd
 }
 
-// serveFabric runs a fabric in this process.
 func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) error {
 	tell := func(string) {}
 	if ready == readyFD {
