@@ -93,7 +93,7 @@ func (l level) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// band is the range of values that is accepted.
+// band is the accepted range of values.
 type band struct{ low, high float64 }
 
 func (b band) Plot(c draw.Canvas, p *plot.Plot) {
@@ -104,7 +104,7 @@ func (b band) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// band is the accepted range of values.
+// grid draws a pale line at each labelled tick.
 type grid struct{ vertical, horizontal bool }
 
 func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
