@@ -11,12 +11,13 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// edges are the offsets in a page at which bursts, dwords and pages begin and end.
+// edges are the offsets in a page at which bursts, dwords and pages start and
+// end.
 var edges = []int{0, 1, 2, 3, 4092, 4093, 4094, 4095}
 
 // shortMessages sends every length from 1 to 9 bytes from every edge to every
-// edge, in both directions at once. All of both memories is compared, so the
-// guard around a message is everything else.
+// edge, in both directions at once. All of both memories is compared, so
+// everything else is the guard around a message.
 func shortMessages(r *rig) {
 	a, b := r.pair([2]uint8{3, 200}, [2]uint16{7, 9}, [2]bool{true, true})
 	// Two pages for each message of a round, so that no two overlap.
@@ -55,7 +56,7 @@ func shortMessages(r *rig) {
 	}
 }
 
-// longMessages sends messages of any length between regions that begin and end
+// longMessages sends messages of any length between regions that start and end
 // anywhere, some of them to the last byte of both.
 func longMessages(count uint64) func(r *rig) {
 	return func(r *rig) {
@@ -110,7 +111,7 @@ func TestLongMessages(t *testing.T) {
 	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 25, Long: 2_000}.Pick()))
 }
 
-// A byte that nobody should have written is found wherever it lies.
+// A stray byte is found wherever it lies.
 func TestStrayByteIsFound(t *testing.T) {
 	err := mustCatch(t, config{}, func(r *rig) {
 		r.pair([2]uint8{0, 0}, [2]uint16{1, 1}, [2]bool{true, true})

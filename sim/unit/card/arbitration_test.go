@@ -11,20 +11,20 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// flight is how many bytes of frames may be under way in one direction: the
-// MAC can keep them, so none is lost, however long the card takes for one.
+// flight is the limit of frame bytes in flight in one direction: the MAC can
+// store them, so none is lost, however long the card takes for one.
 const flight = params.MacReceiveFifoBytes - 4*layout.MaxFrame
 
-// wireBytes is what a message takes of that.
+// wireBytes is a message's part of flight.
 func wireBytes(d descriptor) int {
 	frames := max(1, (int(d.length)+layout.MaxPayload-1)/layout.MaxPayload)
 	return int(d.length) + frames*(layout.HeaderBytes+params.WireFcsBytes+layout.MinFrame)
 }
 
-// busy has everything that a card can do go on at once on both: sends and RDMA
-// writes of many segments both ways, receives of many segments, raw frames both
-// ways, commands, doorbells, reads of registers. The checkers hold each
-// requester of the bus to its bound; here all must come to its end and be right.
+// busy keeps all engines of both cards busy at once: sends and RDMA writes of
+// many segments both ways, receives of many segments, raw frames both ways,
+// commands, doorbells, reads of registers. The checkers hold each requester of
+// the bus to its bound; here everything must complete and be right.
 func busy(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		const pairs, each, waiting = 4, 6, 8
@@ -41,7 +41,8 @@ func busy(rounds uint64) func(r *rig) {
 			var frames [2][][]byte
 			var count, ordered [2]int
 			var took [2]host.Time
-			// As many as messages can come: whether there is one must not depend on the moment.
+			// As many as messages can arrive, so that the presence of one does
+			// not depend on timing.
 			r.both(func(m *machine) {
 				for k := range ends {
 					e := ends[k][m.thread.ID().Node]
@@ -133,8 +134,8 @@ func TestArbitration(t *testing.T) {
 	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 12, Long: 2_000}.Pick()))
 }
 
-// Frames go on being written while the card's transmit side has more to do than
-// it can: its bus, its packet buffers and the MAC are full of frames for a
+// Received frames are still written while the card's transmit side is
+// overloaded: its bus, its packet buffers and the MAC are full of frames for a
 // foreign address all the time.
 func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 	takesSeconds(t)

@@ -27,8 +27,8 @@ func fourPages(r *rig) {
 	r.carry()
 }
 
-// A card that touches memory outside the frames in use ends the run, and the
-// end names the node, the direction and the address, and keeps the byte.
+// A card that touches memory outside the frames in use ends the run. The error
+// names the node, the direction and the address, and the byte stays unchanged.
 func TestMemoryFault(t *testing.T) {
 	for _, direction := range []string{"read", "write"} {
 		for _, page := range []int{0, 2} {
@@ -43,7 +43,7 @@ func TestMemoryFault(t *testing.T) {
 					source := r.node[0].register(100, 3*pageBytes, a.tag, false)
 					var target *region
 					r.b(func(m *machine) { target = m.register(200, 3*pageBytes, b.tag, true) })
-					// What a driver would do that frees pinned memory.
+					// As a driver would that frees pinned memory.
 					g := map[string]*region{"read": source, "write": target}[direction]
 					m = g.m
 					if err := m.memory.Release(int(g.frames[page]), bridge.UseRegion); err != nil {
@@ -67,7 +67,7 @@ func TestMemoryFault(t *testing.T) {
 				stop := stopped(err)
 				require.NotNil(t, stop, "the run was not stopped: %v", err)
 				require.ErrorIs(t, stop, bridge.ErrMemoryFault)
-				// A burst begins at a whole dword.
+				// A burst starts at a dword.
 				require.Contains(t, stop.Text, fmt.Sprintf("the card of node %d (%s) tried to %s host memory at physical address %#x at ",
 					m.thread.ID().Node, m.thread.Name(), direction, address&^3))
 				require.Positive(t, stop.Time)
@@ -76,10 +76,10 @@ func TestMemoryFault(t *testing.T) {
 	}
 }
 
-// The same message on a card without faults.
+// The same message on a card without faults passes.
 func TestFourPages(t *testing.T) { mustPlay(t, config{}, fourPages) }
 
-// A bad address in a command or a ring is caught in the same way.
+// A bad address in a command or a ring is caught as well.
 func TestMemoryFaultOfCommands(t *testing.T) {
 	for name, act := range map[string]func(m *machine, nobodys uint32){
 		"command block": func(m *machine, nobodys uint32) { m.write(layout.RegisterCommandAddressOffset, nobodys) },

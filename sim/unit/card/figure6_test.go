@@ -10,9 +10,10 @@ import (
 	"hvia/sim/bridge"
 )
 
-// The worked example of the paper's Figure 6 on the card: a buffer of 9 KB at virtual
-// address 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and 8000h,
-// on both nodes. It is read and written as a whole and byte by byte at its edges.
+// The example of the paper's Figure 6 on the card: a buffer of 9 KB at virtual
+// address 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and
+// 8000h, on both nodes. It is read and written completely, and byte by byte at
+// its edges.
 func TestPaperFigure6(t *testing.T) {
 	const address, length = 0x1c00, 9 << 10
 	pages := []uint32{0x2000 / pageBytes, 0x5000 / pageBytes, 0x8000 / pageBytes}
@@ -33,7 +34,8 @@ func TestPaperFigure6(t *testing.T) {
 			g.scramble()
 			figure[n] = g
 		})
-		// Virtual 1C00h is physical 2C00h, 2000h is 5000h, 3000h is 8000h; 3FFFh is the last byte, 8FFFh.
+		// Virtual 1C00h is physical 2C00h, 2000h is 5000h, 3000h is 8000h;
+		// 3FFFh is the last byte, 8FFFh.
 		a.post(rdmaWrite(figure[0], 0, length, figure[1], 0))
 		a.finish()
 		r.settle()

@@ -15,24 +15,25 @@ import (
 // reliableAttack is an attack on victims at the reliable levels.
 type reliableAttack struct {
 	*attack
-	source, sink *region // of the victims' own messages
+	source, sink *region // of the victims' requests
 	armed        map[*vi]host.Time
 	honest       []*talk
-	breaks       int // connections that ended broken
+	breaks       int // broken connections
 }
 
 const (
 	victimTag  = 100
 	honestTag  = 200
-	forgedTo   = 100 // VIs of the attacker's node that its frames claim to be of, none of which is there
+	forgedTo   = 100 // VIs of the attacker's node that its frames claim as sender; none exists
 	forgedLife = 100 * host.Millisecond
-	// A number so far ahead is of no frame, whatever a victim has sent meanwhile.
+	// A number so far ahead belongs to no frame, whatever a victim has sent
+	// meanwhile.
 	farAhead = 1000
 )
 
 var reliableLevels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
-// patient are limits of a connection that meets no timeout.
+// Limits of a connection that meets no timeout.
 func patient(level layout.Reliability) *reliable {
 	return &reliable{level: level, readable: true, window: 255, retryLimit: 255, readLimit: params.LedgerResponses, timeoutLog2: 31}
 }
@@ -41,12 +42,13 @@ func (r *rig) reliableAttack() *reliableAttack {
 	x := &reliableAttack{attack: &attack{rig: r}, armed: map[*vi]host.Time{}}
 	r.both(func(m *machine) {
 		m.inexact = ofTransport
-		if m.thread.ID().Node == 0 { // it hears what the victims say, too, and answers
+		if m.thread.ID().Node == 0 { // it receives the victims' frames, too, and replies
 			m.inexact = append(slices.Clone(ofTransport), layout.CounterReceiveBadVI, layout.CounterReceiveFrame)
 		}
 	})
 	for k, level := range reliableLevels {
-		// No more frames of it are under way than fit into the MAC beside the forged ones.
+		// At most as many of its frames are in flight as fit into the MAC
+		// beside the forged ones.
 		both := r.talkers([2]uint8{uint8(1 + k), uint8(1 + k)}, honestTag+uint16(k), level, limits{params.AcknowledgeEvery, 255, 20}, [2]uint8{})
 		r.connect(both[0].from, both[0].to)
 		x.honest = append(x.honest, both[0])
@@ -55,7 +57,8 @@ func (r *rig) reliableAttack() *reliableAttack {
 	r.b(func(m *machine) {
 		x.source, x.sink = m.register(11, 5000, victimTag, false), m.register(600, 20_000, victimTag, false)
 		for i := range 12 {
-			// With short timeouts everything that is not acknowledged comes again and again.
+			// With short timeouts every unacknowledged frame is retransmitted
+			// repeatedly.
 			v := &vi{m: m, index: uint8(40 + i*7), tag: victimTag, writable: i%6 != 5, reliable: patient(reliableLevels[i%2])}
 			v.reliable.readable = i%6 != 4
 			if i%4 >= 2 {
@@ -87,10 +90,10 @@ func (r *rig) reliableAttack() *reliableAttack {
 	return x
 }
 
-// rearm connects a victim, and gives it something to say.
+// rearm connects a victim, and posts messages for it.
 func (x *reliableAttack) rearm(v *vi) {
 	m := v.m
-	// There is nobody of that number at the attacker's card.
+	// No VI of that number exists at the attacker's card.
 	v.peer, v.peerMac, v.peerVI = x.node[0], x.node[0].mac, uint16(m.random.Uint32())&0xff00|forgedTo+uint16(m.random.IntN(100))
 	v.next, v.expected = m.random.Uint32(), m.random.Uint32()
 	if m.random.IntN(2) == 0 {
@@ -100,7 +103,7 @@ func (x *reliableAttack) rearm(v *vi) {
 	x.armed[v] = m.thread.Now()
 	f := &v.reliable.flow
 	f.vague = v.reliable.timeoutLog2 < 31
-	for range m.random.IntN(3) { // two frames at most: then there is room for an answer in the smallest window
+	for range m.random.IntN(3) { // two frames at most: then a read response fits into the smallest window
 		n := m.random.IntN(4000)
 		d := buffers(m.pieces(x.sink, n, 1+m.random.IntN(8))...).to(x.gone, 0)
 		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRDMARead)<<layout.DescriptorControlOperationLsb
@@ -128,7 +131,7 @@ func (x *reliableAttack) renewReliable(v *vi) {
 	}
 }
 
-// header is a frame of the victim's peer without anything in it.
+// header is an empty frame of the victim's peer.
 func (x *reliableAttack) header(v *vi, operation layout.FrameOperation) viaFrame {
 	return viaFrame{
 		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: operation, version: layout.ViaVersion,
@@ -206,7 +209,8 @@ func (x *reliableAttack) request(v *vi) viaFrame {
 	return h
 }
 
-// answer is a frame of an answer to the victim's read, if it has one that waits.
+// answer is a frame of the response to a read that the victim waits for, if
+// any.
 func (x *reliableAttack) answer(v *vi) viaFrame {
 	h := x.header(v, layout.FrameOperationRDMAReadResponse)
 	total, offset := uint32(x.random.IntN(5000)), uint32(0)
@@ -241,7 +245,7 @@ func (x *reliableAttack) answer(v *vi) viaFrame {
 	return h
 }
 
-// reliableFrame is one that the victim would take, or an acknowledgement.
+// reliableFrame is one that the victim would accept, or an acknowledgement.
 func (x *reliableAttack) reliableFrame(v *vi) viaFrame {
 	waits := slices.ContainsFunc(v.reliable.own, func(o *ownMessage) bool { return o.read && !o.answered })
 	k := x.random.IntN(100)
@@ -261,8 +265,8 @@ func (x *reliableAttack) reliableFrame(v *vi) viaFrame {
 	}
 }
 
-// forgeReliable makes a frame for a victim of whose state the model is sure, with
-// something wrong in every sixth, and some noise.
+// forgeReliable makes a frame for a victim whose state the model knows, with an
+// error in every sixth, and some noise.
 func (x *reliableAttack) forgeReliable() []byte {
 	for range 10_000 {
 		v := x.victims[x.random.IntN(len(x.victims))]
@@ -275,11 +279,11 @@ func (x *reliableAttack) forgeReliable() []byte {
 		}
 		b := h.encode()
 		switch x.random.IntN(40) {
-		case 0: // cut off
+		case 0: // truncated
 			b = b[:layout.EthernetHeaderSize+x.random.IntN(len(b)-layout.EthernetHeaderSize+1)]
 		case 1: // longer than it says
 			b = append(b, make([]byte, x.random.IntN(min(layout.MaxFrame-len(b), 80)+1))...)
-		case 2: // noise behind a piece of the header
+		case 2: // noise behind a part of the header
 			n := layout.EthernetHeaderSize + x.random.IntN(layout.HeaderBytes-layout.EthernetHeaderSize)
 			for i := n; i < len(b); i++ {
 				b[i] = byte(x.random.Uint32())
@@ -289,11 +293,11 @@ func (x *reliableAttack) forgeReliable() []byte {
 			return b
 		}
 	}
-	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize] // all of them are in a race: what is no frame of anybody
+	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize] // all of them are in a race: a frame for no VI
 }
 
-// unsure says whether what becomes of a frame depends on what the engines of the
-// card are at: on what the model cannot know.
+// unsure reports whether the fate of a frame depends on the state of the card's
+// engines, which the model does not know.
 func (x *reliableAttack) unsure(b []byte) bool {
 	if len(b) < layout.HeaderBytes {
 		b = append(slices.Clone(b), make([]byte, layout.HeaderBytes-len(b))...)
@@ -315,7 +319,7 @@ func (x *reliableAttack) unsure(b []byte) bool {
 	return at > span && at < span+farAhead || refusal && (at == span || slices.ContainsFunc(f.answers, func(a *readAnswer) bool { return a.bad }))
 }
 
-// verifyAttack compares what is in memory, and all that was counted if it is asked to.
+// verifyAttack compares the memory and, on request, all counters.
 func (x *reliableAttack) verifyAttack(counters bool) {
 	x.both((*machine).verifyMemory)
 	x.both((*machine).verifyErrors)
@@ -400,11 +404,11 @@ func reliableHostility(frames uint64) func(r *rig) {
 	}
 }
 
-// Forged frames against live VIs of both reliable levels that have messages and
-// reads of their own under way: acknowledgements and refusals of anything, reads of
-// memory that is not the reader's, answers that nobody asked for, frames out of
-// order, of strangers, and after a refusal. Nothing is written that was not
-// permitted, each frame has one fate, and honest pairs beside them are not disturbed.
+// Forged frames against live VIs of both reliable levels with messages and
+// reads in flight: acknowledgements and NAKs of anything, reads of memory that
+// is not the reader's, responses without a request, frames out of order, of
+// strangers, and after a NAK. Nothing is written without permission, each frame
+// has one fate, and honest pairs beside them are not disturbed.
 func TestHostileReliableFrames(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{rawLog2: 8}, reliableHostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))

@@ -24,9 +24,9 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// A held wire with cards at its ends. What is sent meanwhile arrives after the
-// release, complete; the MAC hands a frame over before it begins on the wire
-// (here long before), and no release is a short cut.
+// A held wire between cards. Frames sent meanwhile arrive after the release,
+// complete. The MAC passes a frame on before it starts on the wire (here long
+// before), and no release is a short cut.
 func TestHeldWireBetweenCards(t *testing.T) {
 	takesSeconds(t)
 	const (
@@ -72,8 +72,8 @@ func TestHeldWireBetweenCards(t *testing.T) {
 			if err := errors.Join(e.Accept(t, "held", limit), t.Barrier(1, 2)); err != nil {
 				return err
 			}
-			// First often and shortly, to meet frames between their hand-over and
-			// their begin; then so long that most frames are kept.
+			// First often and briefly, to meet frames between the MAC and the
+			// wire; then so long that most frames are held.
 			for i := range 101 {
 				span := 1100 * host.Nanosecond
 				if i == 100 {

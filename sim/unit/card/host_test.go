@@ -19,7 +19,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// pairWithMemory is a pair that works, to see that it still does.
+// pairWithMemory is a working pair, to check that it still works.
 type pairWithMemory struct {
 	vi     [2]*vi
 	memory [2]*region // sent from, and written to
@@ -36,14 +36,14 @@ func (r *rig) workingPair(index [2]uint8) *pairWithMemory {
 	return x
 }
 
-// send posts one message from node 0; it is carried later.
+// send posts one message from node 0; carry accounts for it later.
 func (x *pairWithMemory) send(r *rig) {
 	n := 1 + r.random.IntN(6000)
 	x.vi[0].post(rdmaWrite(x.memory[0], r.random.IntN(6000), n, x.memory[1], r.random.IntN(6000)))
 }
 
-// Doorbells that are none: none of them is taken for one, each leaves a trace,
-// and the VI in whose page they were written works.
+// Malformed doorbells: none has an effect, each is recorded, and the VI in
+// whose page they were written works.
 func TestBadDoorbells(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -72,13 +72,13 @@ func TestBadDoorbells(t *testing.T) {
 			for _, k := range r.random.Perm(len(bad)) {
 				b := bad[k]
 				if r.random.IntN(2) == 0 {
-					x.send(r) // the card is at work when it comes
+					x.send(r) // the card is busy when it arrives
 				}
 				before := m.counter(layout.CounterDoorbellMalformed)
 				for i, values := range b.values {
 					offset := b.offset
 					for _, earlier := range b.values[:i] {
-						offset += uint32(4 * max(1, len(earlier))) // nothing stands for a dword that is left out
+						offset += uint32(4 * max(1, len(earlier))) // nothing replaces an omitted dword
 					}
 					if values == nil {
 						continue
@@ -103,8 +103,8 @@ func TestBadDoorbells(t *testing.T) {
 	})
 }
 
-// Doorbells of several queues, in any bursts and with those of others between
-// them: each counts once.
+// Doorbells of several queues, in any bursts and interleaved with each other:
+// each counts once.
 func TestSplitDoorbells(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -155,8 +155,8 @@ func TestSplitDoorbells(t *testing.T) {
 	})
 }
 
-// Dwords of a doorbell die with the VI: what is written to the next VI of that
-// page does not complete them.
+// Dwords of a doorbell are dropped with the VI: what is written to the next VI
+// of that page does not complete them.
 func TestDoorbellOfAnEarlierVI(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -171,7 +171,8 @@ func TestDoorbellOfAnEarlierVI(t *testing.T) {
 				bell := []uint32{at, high, handle}
 				m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:have]...))
 				m.viCommand(layout.CommandOpcodeDestroyVI, v, layout.CommandStatusDone, layout.VIStateIdle)
-				// Dwords for a VI that is not there die when it is taken into use.
+				// Dwords for a VI that does not exist are dropped when it is
+				// created.
 				if have == 1 {
 					m.check(m.thread.Write(layout.PciBar1Base+page+offset, bell[:2]...))
 				}
@@ -197,7 +198,7 @@ func TestDoorbellOfAnEarlierVI(t *testing.T) {
 	})
 }
 
-// Commands that must be refused, with the reason, and change nothing.
+// Invalid commands are rejected, with the reason, and change nothing.
 func TestBadCommands(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -205,7 +206,7 @@ func TestBadCommands(t *testing.T) {
 		m := r.node[0]
 		idle := m.createVI(5, 11, true)
 		queue := m.createQueue(3, 4)
-		good := func(c layout.Command) { // a level-1 entry that could be
+		good := func(c layout.Command) { // a possible level-1 entry
 			c.SetIndex(regionLimit - 1)
 			c.SetHandle(1<<layout.AttHandleValueGenerationLsb | (regionLimit - 1))
 			c.SetListAddress(m.list)
@@ -286,7 +287,7 @@ func TestBadCommands(t *testing.T) {
 		m.write(layout.RegisterCommandAddressOffset, m.command+32)
 		m.counts[layout.CounterCommandError]++
 		r.sleep(20 * host.Microsecond)
-		// While another is under way.
+		// While another is in progress.
 		m.put(m.command, make([]byte, layout.CommandSize))
 		m.write(layout.RegisterCommandAddressOffset, m.command)
 		m.write(layout.RegisterCommandAddressOffset, m.command)
@@ -304,8 +305,8 @@ func TestBadCommands(t *testing.T) {
 	})
 }
 
-// Writes to registers that cannot be written, and to where no register is,
-// and reads of the whole window: the card answers all of them and goes on.
+// Writes to read-only registers and to unused addresses, and reads of the whole
+// window: the card answers all of them and continues.
 func TestStrayRegisterAccesses(t *testing.T) {
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{7, 8})
@@ -362,9 +363,9 @@ func TestStrayRegisterAccesses(t *testing.T) {
 	})
 }
 
-// A queue that is rung more often than it can count: what is too much is
-// dropped, counted and reported, the rest is carried out, and the other VIs and
-// the queue itself go on. Its only descriptor is linked to itself.
+// A queue with more doorbells than it can count: the excess is dropped, counted
+// and reported, the rest is carried out, and the other VIs and the queue itself
+// continue. Its only descriptor is linked to itself.
 func TestDoorbellOverrun(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -387,7 +388,8 @@ func TestDoorbellOverrun(t *testing.T) {
 				y.send(r)
 			}
 		}
-		// A doorbell is counted when it has come, also when the queue has no room for it.
+		// A doorbell is counted when it arrives, also when the queue cannot
+		// count it.
 		m.counts[layout.CounterDoorbellSend] += rings
 		y.vi[0].finish()
 		for begin, last := m.thread.Now(), uint32(1<<32-1); ; {
@@ -411,7 +413,8 @@ func TestDoorbellOverrun(t *testing.T) {
 			v.sent(p, frames, status, moved)
 		}
 		y.vi[0].carry()
-		// More errors than there are places for: the first are kept, of the others it is told whose they were.
+		// More errors than slots: the first are stored; of the others only the
+		// VIs are reported.
 		for i := range uint32(layout.AsyncErrorSlots) {
 			e := m.read(layout.RegisterAsyncErrorInfoOffset)
 			if e&layout.RegisterAsyncErrorInfoValidMask == 0 || layout.AsyncError(e&layout.RegisterAsyncErrorInfoCodeMask) != layout.AsyncErrorVIOverrun ||
@@ -427,15 +430,15 @@ func TestDoorbellOverrun(t *testing.T) {
 			fail("the marks of dropped errors are %#x", marks)
 		}
 		m.noted = dropped
-		// And on.
+		// Both VIs still work.
 		x.send(r)
 		v.finish()
 		t.Logf("%d of %d doorbells were dropped", dropped, rings)
 	})
 }
 
-// Raw frames as fast as they come, and not always a buffer for them: each is
-// stored whole in the next buffer, or dropped and counted.
+// Raw frames at full rate, and not always a buffer for them: each is stored
+// completely in the next buffer, or dropped and counted.
 func TestRawFlood(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -489,8 +492,8 @@ func TestRawFlood(t *testing.T) {
 	})
 }
 
-// The kernel agent's own way of starting and stopping a card works again and
-// again, and on a card that someone else left in the middle of work.
+// The kernel agent's start and stop of a card work repeatedly, also on a card
+// that another driver left in the middle of work.
 func TestAgentRestart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -514,7 +517,7 @@ func TestAgentRestart(t *testing.T) {
 		_, err = card.Command(layout.CommandOpcodeNop, nil)
 		require.NoError(t, err)
 		for range 5 {
-			// Frames to nobody are under way when it is stopped.
+			// Frames to an unknown address are in flight when it is stopped.
 			require.NoError(t, card.Send(make([]byte, layout.MaxFrame)))
 		}
 		require.NoError(t, thread.Sleep(host.Time(i)*7*host.Microsecond))

@@ -10,8 +10,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// attack is a node that puts any frame on the wire, and another that must
-// write nothing but what its VIs and regions permit.
+// attack is a node that sends any frame, and another that must write only what
+// its VIs and regions permit.
 type attack struct {
 	*rig
 	victims []*vi // of node 1, connected with node 0's address
@@ -51,7 +51,7 @@ func (r *rig) attack() *attack {
 	return x
 }
 
-// arm connects a victim with nobody in particular at node 0.
+// arm connects a victim with a VI of node 0 that does not exist.
 func (x *attack) arm(v *vi) {
 	m := v.m
 	v.peer, v.peerMac, v.peerVI = x.node[0], x.node[0].mac, uint16(m.random.Uint32())
@@ -62,7 +62,7 @@ func (x *attack) arm(v *vi) {
 	v.connect()
 }
 
-// postReceives gives the victims receive descriptors, some of them bad ones.
+// postReceives posts receive descriptors for the victims, some of them bad.
 func (x *attack) postReceives(m *machine) {
 	for _, v := range x.victims {
 		for range m.random.IntN(5) {
@@ -82,7 +82,7 @@ func (x *attack) postReceives(m *machine) {
 	}
 }
 
-// frame is one that the victim would take.
+// frame is one that the victim would accept.
 func (x *attack) frame(v *vi) viaFrame {
 	if open := v.message.open; open && !v.message.rdma || !open && x.random.IntN(2) == 0 {
 		return x.sendFrame(v)
@@ -104,15 +104,15 @@ func (x *attack) frame(v *vi) viaFrame {
 	return h
 }
 
-// sendFrame is a frame of a send that the victim would take.
+// sendFrame is a frame of a send that the victim would accept.
 func (x *attack) sendFrame(v *vi) viaFrame {
 	offset, total := v.message.came, v.message.total
 	if !v.message.open {
 		offset, total = 0, uint32(lengths[x.random.IntN(len(lengths))])
 	}
-	n := int(min(total-offset, layout.MaxPayload)) // none, if more than it said has come
+	n := int(min(total-offset, layout.MaxPayload)) // none, if more than announced has come
 	if n > 0 && x.random.IntN(6) != 0 {
-		n = x.random.IntN(min(n, 40) + 1) // what no card would send
+		n = x.random.IntN(min(n, 40) + 1) // no card would send this
 	}
 	h := viaFrame{
 		destination: v.m.mac, source: v.peerMac, etherType: layout.EtherTypeVia, operation: layout.FrameOperationSend, version: layout.ViaVersion,
@@ -126,7 +126,7 @@ func (x *attack) sendFrame(v *vi) viaFrame {
 	return h
 }
 
-// flag sets the flags of a frame as its message wants them.
+// flag sets the flags of a frame that its message requires.
 func (x *attack) flag(v *vi, h *viaFrame, last bool) {
 	immediate := v.message.immediate
 	if !v.message.open {
@@ -141,7 +141,7 @@ func (x *attack) flag(v *vi, h *viaFrame, last bool) {
 	}
 }
 
-// forgeries are what is wrong with a frame, one field each.
+// forgeries each falsify one field of a frame.
 var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.destination[x.random.IntN(6)] ^= 1 << x.random.IntN(8) },
 	func(x *attack, h *viaFrame) { h.destination = [6]byte{255, 255, 255, 255, 255, 255} },
@@ -158,7 +158,7 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.length = x.random.IntN(1 << 16) },
 	func(x *attack, h *viaFrame) { h.length = len(h.payload) + x.random.IntN(3) }, // may lie in the padding
 	func(x *attack, h *viaFrame) { h.length = layout.MaxPayload + 1 },
-	func(x *attack, h *viaFrame) { h.length = x.random.IntN(len(h.payload) + 1) }, // bytes to spare behind
+	func(x *attack, h *viaFrame) { h.length = x.random.IntN(len(h.payload) + 1) }, // spare bytes behind
 	func(x *attack, h *viaFrame) { h.to ^= 1 << x.random.IntN(16) },
 	func(x *attack, h *viaFrame) { h.from ^= 1 << x.random.IntN(16) },
 	func(x *attack, h *viaFrame) { h.sequence -= 1 + x.random.Uint32N(100) },
@@ -183,12 +183,12 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.handle, h.address = x.target.handle, x.target.address }, // the honest pair's memory
 }
 
-// forge makes a frame in which some things are wrong.
+// forge makes a frame with errors in some fields.
 func (x *attack) forge() []byte {
 	h := x.frame(x.victims[x.random.IntN(len(x.victims))])
 	switch x.random.IntN(20) {
-	case 0, 1, 2, 3: // as it should be
-	case 4, 5: // two things
+	case 0, 1, 2, 3: // correct
+	case 4, 5: // two errors
 		forgeries[x.random.IntN(len(forgeries))](x, &h)
 		fallthrough
 	default:
@@ -196,7 +196,7 @@ func (x *attack) forge() []byte {
 	}
 	b := h.encode()
 	switch x.random.IntN(12) {
-	case 0: // cut off; the wire pads short ones
+	case 0: // truncated; the wire pads short ones
 		b = b[:layout.EthernetHeaderSize+x.random.IntN(len(b)-layout.EthernetHeaderSize+1)]
 	case 1: // longer than it says
 		most := layout.MaxFrame - len(b)
@@ -211,8 +211,8 @@ func (x *attack) forge() []byte {
 	return b
 }
 
-// noise makes a frame of random bytes behind as much of a true header as makes
-// it go a certain way.
+// noise makes a frame of random bytes behind a prefix of a valid header, to
+// reach a certain check.
 func (x *attack) noise() []byte {
 	v := x.victims[x.random.IntN(len(x.victims))]
 	h := x.frame(v)
@@ -225,7 +225,8 @@ func (x *attack) noise() []byte {
 	for i := range b {
 		b[i] = byte(x.random.Uint32())
 	}
-	// Nothing; the destination; VIA; the operation, too; flags, too; the VI, too; all but where it is to go.
+	// Valid prefix: nothing; the destination; VIA; the operation, too; flags,
+	// too; the VI, too; all but the target.
 	const via = layout.EthernetHeaderSize
 	n := []int{0, 6, via, via + layout.ViaHeaderFlagsOffset, via + layout.ViaHeaderPayloadLengthOffset,
 		via + layout.ViaHeaderSequenceOffset, via + layout.ViaHeaderAddressOffset}[x.random.IntN(7)]
@@ -266,7 +267,7 @@ func (x *attack) honest() {
 }
 
 // renew destroys a victim and makes one of the same index, so that frames for
-// the old one are about.
+// the old one are in flight.
 func (x *attack) renew(v *vi) {
 	m := v.m
 	m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
@@ -279,15 +280,15 @@ func (x *attack) renew(v *vi) {
 	}
 }
 
-// hostility sends so many bad frames, back to back in batches, and after each
-// batch compares everything: memory, reasons of drops, asynchronous errors, the
-// honest pair.
+// hostility sends the given number of bad frames, back to back in batches, and
+// after each batch compares everything: memory, reasons of drops, asynchronous
+// errors, the honest pair.
 func hostility(frames uint64) func(r *rig) {
 	return func(r *rig) {
 		x := r.attack()
 		begin := r.node[0].thread.Now()
 		for i, sent := 0, uint64(0); sent < frames; i++ {
-			raw := r.random.IntN(3) == 0 // a frame for the raw port, and at most one buffer: how far the card has read ahead in its ring is its own affair
+			raw := r.random.IntN(3) == 0 // a frame for the raw port, and at most one buffer: how far the card has read ahead in its ring is unknown
 			r.b(func(m *machine) {
 				if raw && len(m.receive.filled) == 0 && m.random.IntN(2) == 0 {
 					m.offer([]int{layout.MaxFrame, 60, 200, 1, pageBytes}[m.random.IntN(5)])
@@ -300,7 +301,7 @@ func hostility(frames uint64) func(r *rig) {
 			})
 			var batch [][]byte
 			room := len(r.node[0].transmit.buffers) - 3
-			bytes := 0 // what the MAC can keep: none of them may be lost, however long the card takes for one
+			bytes := 0 // what the MAC can store: none may be lost, however long the card takes for one
 			for range min(1+r.random.IntN(room), int(frames-sent)) {
 				if bytes > params.MacReceiveFifoBytes-2*layout.MaxFrame {
 					break
@@ -356,8 +357,8 @@ func hostility(frames uint64) func(r *rig) {
 }
 
 // Frames of random bytes and forged ones against live VIs with receive
-// descriptors and registered memory: nothing is written that was not permitted,
-// each frame is counted by what became of it, and the card goes on.
+// descriptors and registered memory: nothing is written without permission,
+// each frame is counted by its fate, and the card continues.
 func TestHostileFrames(t *testing.T) {
 	mustPlay(t, config{rawLog2: 8}, hostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))
 }

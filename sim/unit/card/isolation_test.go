@@ -15,7 +15,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// trouble is what goes wrong on one pair of VIs while another one works.
+// trouble is a fault on one pair of VIs while another one works.
 type trouble struct {
 	name string
 	// prepare comes before the messages of a round, post among them on both
@@ -25,7 +25,7 @@ type trouble struct {
 	after   func(r *rig, y [2]*end)
 }
 
-// spoiled posts sends with something wrong in them.
+// spoiled posts sends with errors.
 func spoiled(wrong ...func(m *machine, e, peer *end, d *descriptor)) func(r *rig, y [2]*end, m *machine) {
 	return func(_ *rig, y [2]*end, m *machine) {
 		n := m.thread.ID().Node
@@ -37,7 +37,7 @@ func spoiled(wrong ...func(m *machine, e, peer *end, d *descriptor)) func(r *rig
 	}
 }
 
-// withReceives has buffers posted on the pair that is in trouble.
+// withReceives posts buffers on the pair with the fault.
 func withReceives(_ *rig, y [2]*end) func(m *machine) {
 	return func(m *machine) {
 		e := y[m.thread.ID().Node]
@@ -134,7 +134,7 @@ var troubles = []trouble{
 				flags: uint8(r.random.IntN(8)), payload: make([]byte, 40),
 			}
 			switch i {
-			case 0: // as if for the other pair, from who is not its peer
+			case 0: // as if for the other pair, from a stranger
 				h.to, h.from = r.node[1].vis[streamIndex].number(), h.from^1
 			case 1:
 				h.version++
@@ -197,16 +197,16 @@ var troubles = []trouble{
 	}},
 }
 
-const streamIndex = 3 // of the VI that must notice nothing
+const streamIndex = 3 // of the VI that must not be affected
 
-// isolation is a stream of messages both ways between two VIs, beside trouble
-// on two others. What becomes of the stream is written down: every status, every
+// isolation is a stream of messages both ways between two VIs, beside a fault
+// on two others. It records the outcome of the stream: every status, every
 // length, immediate data and all bytes of its memory.
 func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 	return func(r *rig) {
 		x := r.converse([2]uint8{streamIndex, streamIndex}, [2]uint16{50, 51})
 		y := r.converse([2]uint8{streamIndex + 1, streamIndex - 1}, [2]uint16{52, 53})
-		// Its own numbers: what it does is the same in each run.
+		// Separate random numbers: the stream is the same in each run.
 		own := rand.New(rand.NewPCG(unit.Seed(r.t), 99))
 		r.both(func(m *machine) {
 			e := x[m.thread.ID().Node]
@@ -230,7 +230,7 @@ func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 					room := size
 					switch own.IntN(5) {
 					case 0:
-						room = size / 2 // this one is too long, and says so
+						room = size / 2 // this one is too long, and reports it
 					case 1:
 						room = size + 9
 					}
@@ -282,7 +282,7 @@ func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 					*lines = append(*lines, fmt.Sprintf("round %d, node %d: memory %x", k, n, sha256.Sum256(g.bytes(0, g.length))))
 				}
 			}
-			// What was not used up goes, so that each round begins alike.
+			// Unused receives are flushed, so that each round starts alike.
 			r.both(func(m *machine) {
 				v := x[m.thread.ID().Node].vi
 				v.disconnect()
@@ -293,7 +293,7 @@ func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 	}
 }
 
-// mishaps is how much went wrong on both cards.
+// mishaps is the number of errors on both cards.
 func (r *rig) mishaps() (n uint32) {
 	for _, m := range r.node {
 		n += m.noted
@@ -304,7 +304,7 @@ func (r *rig) mishaps() (n uint32) {
 	return n
 }
 
-// Whatever happens on one VI, another one's stream is, to the bit, as without it.
+// Whatever happens on one VI, another one's stream stays the same, bit for bit.
 func TestIsolation(t *testing.T) {
 	takesSeconds(t)
 	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()

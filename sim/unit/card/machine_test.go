@@ -21,17 +21,18 @@ const (
 	ringLog2    = 4
 	ringEntries = 1 << ringLog2
 	queueSlots  = pageBytes / layout.DescriptorFetchBytes
-	regionLimit = 1024 // level-1 entries that the card is told to believe
+	regionLimit = 1024 // level-1 entries that the card is configured for
 	level2Pages = 64   // of level 2 in host memory
 
 	lookEvery = 100 * host.Nanosecond
-	// The card has places for AsyncErrorSlots errors, and takes some 2.5 us for a frame.
+	// The card has AsyncErrorSlots error slots, and takes some 2.5 us for a
+	// frame.
 	errorsEvery = 5 * host.Microsecond
-	patience    = 60 * host.Millisecond // simulated; the longest wait of what works takes half of it
+	patience    = 60 * host.Millisecond // simulated; twice the longest wait of a passing test
 )
 
 // machine is a node without an operating system: its thread, its physical
-// memory, its card, and what the model knows of them.
+// memory, its card, and the model's view of them.
 type machine struct {
 	thread *host.Thread
 	memory *bridge.Memory
@@ -63,8 +64,8 @@ type asyncError struct {
 	vi   uint8
 }
 
-// rawRing is a ring of the raw port: where it lies, the entry that software
-// fills next, and the filled ones that the card has not given back.
+// rawRing is a ring of the raw port: its base, the entry that software fills
+// next, and the filled ones that the card has not returned.
 type rawRing struct {
 	base    uint32
 	tail    int
@@ -78,8 +79,8 @@ type rawBuffer struct {
 	capacity int
 }
 
-// region is a registered piece of memory: a run of virtual addresses over
-// frames that lie anywhere.
+// region is registered memory: a run of virtual addresses over frames anywhere
+// in memory.
 type region struct {
 	m         *machine
 	index     uint32
@@ -99,12 +100,12 @@ func newMachine(thread *host.Thread, memory *bridge.Memory, random *rand.Rand, t
 		thread: thread, memory: memory, random: random, mac: [6]byte{2, 0x48, 0x56, 0x49, 0x41, byte(thread.ID().Node)},
 		memo: memory.Linear(), using: map[uint32]bridge.UseKind{}, transmitLog2: transmitLog2,
 	}
-	// Whatever lies in memory must stay there, so let there be something.
+	// Random bytes make every wrong store visible.
 	for i := 0; i < len(m.memo); i += 8 {
 		binary.LittleEndian.PutUint64(m.memo[i:], random.Uint64())
 	}
 	m.want = bytes.Clone(m.memo)
-	for f := 1; f < memory.Frames; f++ { // none at address 0: it is what a forgotten address would be
+	for f := 1; f < memory.Frames; f++ { // none at address 0, the address of a forgotten field
 		if !slices.Contains(keep, uint32(f)) {
 			m.free = append(m.free, uint32(f))
 		}
@@ -114,7 +115,7 @@ func newMachine(thread *host.Thread, memory *bridge.Memory, random *rand.Rand, t
 	return m
 }
 
-// forget is what a reset does to a card.
+// forget resets the model of a card.
 func (m *machine) forget() {
 	m.counts, m.errors, m.noted = map[layout.Counter]uint32{}, nil, 0
 	m.regions, m.vis = map[uint32]*region{}, map[uint8]*vi{}
@@ -157,7 +158,7 @@ func (m *machine) take(kind bridge.UseKind) uint32 {
 	return f
 }
 
-// takeRun allocates frames that follow each other and returns their address.
+// takeRun allocates consecutive frames and returns their address.
 func (m *machine) takeRun(pages uint32, kind bridge.UseKind) uint32 {
 	free := slices.Sorted(slices.Values(m.free))
 	for i := 0; i+int(pages) <= len(free); i++ {
@@ -175,7 +176,7 @@ func (m *machine) takeRun(pages uint32, kind bridge.UseKind) uint32 {
 	return 0
 }
 
-// tabulate expects what a command writes into a table in host memory.
+// tabulate expects the writes of a command to a table in host memory.
 func (m *machine) tabulate(c layout.Command) {
 	if m.level1 == 0 {
 		return
@@ -204,8 +205,8 @@ func (m *machine) tabulate(c layout.Command) {
 	}
 }
 
-// give takes a frame back. From then on any access of the card ends the run,
-// and the frame's next user finds other bytes in it.
+// give frees a frame. From then on any access of the card ends the run, and the
+// frame's next user finds other bytes in it.
 func (m *machine) give(f uint32) {
 	m.check(m.memory.Release(int(f), m.using[f]))
 	delete(m.using, f)
@@ -228,17 +229,17 @@ func (m *machine) putWord(address, v uint32) {
 	binary.LittleEndian.PutUint32(m.want[address:], v)
 }
 
-// expect is a store by the card that must happen.
+// expect predicts a store by the card.
 func (m *machine) expect(address uint32, b []byte) { copy(m.want[address:], b) }
 
-// expect is a store by the card into a region that must happen.
+// expect predicts a store by the card into a region.
 func (g *region) expect(offset int, b []byte) {
 	g.pieces(offset, len(b), func(address uint32, at, n int) { g.m.expect(address, b[at:at+n]) })
 }
 
 func (m *machine) expectWord(address, v uint32) { binary.LittleEndian.PutUint32(m.want[address:], v) }
 
-// await waits until a word of memory is as it should be.
+// await waits until a word of memory satisfies a condition.
 func (m *machine) await(what string, address uint32, cond func(v uint32) bool) uint32 {
 	word := m.memo[address : address+4]
 	ok, err := m.thread.Poll(host.Poll{Ranges: []mem.Range{{Address: address, Length: 4}}, Period: lookEvery, Timeout: patience},
@@ -250,7 +251,7 @@ func (m *machine) await(what string, address uint32, cond func(v uint32) bool) u
 	return mem.LoadUint32(word)
 }
 
-// start brings up a card that has been reset.
+// start brings up a card after a reset.
 func (m *machine) start() {
 	m.awaitReady()
 	m.command, m.list = m.take(bridge.UseRing)*pageBytes, m.take(bridge.UseRing)*pageBytes
@@ -283,18 +284,17 @@ func (m *machine) awaitReady() {
 	}
 }
 
-// reset resets the card and takes all memory back from it, at once when it
-// says that it is done.
+// reset resets the card and takes all memory from it as soon as it reports that
+// it is done.
 func (m *machine) reset() { m.resetWith(func() {}) }
 
-// resetWith calls look before the memory is taken.
+// resetWith calls look before it takes the memory.
 func (m *machine) resetWith(look func()) {
 	m.quench()
 	look()
 	m.strip()
 }
 
-// quench resets the card.
 func (m *machine) quench() {
 	m.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	for begin := m.thread.Now(); m.read(layout.RegisterControlOffset)&layout.RegisterControlSoftResetMask != 0; m.sleep(host.Microsecond / 4) {
@@ -307,8 +307,9 @@ func (m *machine) quench() {
 	}
 }
 
-// resetBus resets the card by RST#, and calls look in the same instant: from then
-// on the card touches no memory. It returns when the card is back at its place.
+// resetBus resets the card by RST#, and calls look in the same instant: from
+// then on the card touches no memory. It returns when the card is configured
+// again.
 func (m *machine) resetBus(span host.Time, look func()) {
 	m.check(m.thread.ResetBus(span))
 	look()
@@ -320,7 +321,7 @@ func (m *machine) resetBus(span host.Time, look func()) {
 	}
 }
 
-// strip takes all memory back from a card that has been reset.
+// strip takes all memory from a card after a reset.
 func (m *machine) strip() {
 	for _, f := range slices.Sorted(maps.Keys(m.using)) {
 		m.give(f)
@@ -328,7 +329,8 @@ func (m *machine) strip() {
 	m.forget()
 }
 
-// do has the card carry out a command, which must end with that status.
+// do makes the card carry out a command, which must end with the given status,
+// and returns its detail.
 func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill func(layout.Command)) uint32 {
 	c := layout.Command(make([]byte, layout.CommandSize))
 	c.SetOpcode(uint32(op))
@@ -342,7 +344,7 @@ func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill fun
 	if layout.CommandStatus(status) != end {
 		m.fail("command %v ended with %v, want %v", op, layout.CommandStatus(status), end)
 	}
-	m.expectWord(m.command+layout.CommandDetailOffset, detail) // the caller's to judge
+	m.expectWord(m.command+layout.CommandDetailOffset, detail) // checked by the caller
 	m.expectWord(m.command+layout.CommandStatusOffset, status)
 	if end == layout.CommandStatusDone {
 		m.tabulate(c)
@@ -353,8 +355,8 @@ func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill fun
 	return detail
 }
 
-// frames allocates the memory of a region of so many bytes that begins at an
-// offset in its first page. The address looks like any, high bits and all.
+// layOut allocates the memory of a region of the given length that starts at an
+// offset in its first page. The virtual address is random, high bits included.
 func (m *machine) layOut(offset, length int, tag uint16, writable bool) *region {
 	g := &region{m: m, length: length, offset: offset, tag: tag, writable: writable}
 	for n := 0; n < offset+length; n += pageBytes {
@@ -419,8 +421,8 @@ func (m *machine) enter(g *region) {
 	m.regions[g.index] = g
 }
 
-// withdraw deregisters a region and gives its frames back in the instant in
-// which the card says that it is done with them.
+// withdraw deregisters a region and frees its frames in the instant in which
+// the card reports that it is done with them.
 func (m *machine) withdraw(g *region) {
 	m.do(layout.CommandOpcodeDeregisterMemory, layout.CommandStatusDone, func(c layout.Command) {
 		c.SetIndex(g.index)
@@ -435,7 +437,7 @@ func (m *machine) withdraw(g *region) {
 	}
 }
 
-// release gives a withdrawn region's frames back.
+// release frees a withdrawn region's frames.
 func (m *machine) release(g *region) {
 	for _, f := range g.frames {
 		m.give(f)
@@ -457,15 +459,15 @@ func (g *region) fill(offset int, b []byte) {
 	g.pieces(offset, len(b), func(address uint32, at, n int) { g.m.put(address, b[at:at+n]) })
 }
 
-// bytes reads what a region really holds.
+// bytes reads the actual content of a region.
 func (g *region) bytes(offset, n int) []byte {
 	b := make([]byte, n)
 	g.pieces(offset, n, func(address uint32, at, n int) { copy(b[at:at+n], g.m.memo[address:]) })
 	return b
 }
 
-// adopt makes what a part of a region holds what it must hold: for what the
-// test has judged itself.
+// adopt makes the actual content of a part of a region the expected one, after
+// the test has checked it.
 func (g *region) adopt(offset, n int) {
 	g.pieces(offset, n, func(address uint32, _, n int) { copy(g.m.want[address:], g.m.memo[address:address+uint32(n)]) })
 }
@@ -478,8 +480,8 @@ func (g *region) scramble() {
 	g.fill(0, b)
 }
 
-// awaitQuiet waits until the card says that nothing is under way. The read
-// itself is no work of the card's.
+// awaitQuiet waits until the card is idle. The read itself is no work for the
+// card.
 func (m *machine) awaitQuiet() {
 	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateQuietMask == 0; m.sleep(host.Microsecond) {
 		if m.thread.Now() > begin+patience {
@@ -512,7 +514,7 @@ func (m *machine) verifyMemory() {
 	m.fail("%d bytes of memory are wrong, the first at %#x (%s frame): %#x, want %#x", n, i, owner, m.memo[i], m.want[i])
 }
 
-// verifyErrors takes the asynchronous errors that wait.
+// verifyErrors compares the pending asynchronous errors.
 func (m *machine) verifyErrors() {
 	if len(m.errors) > layout.AsyncErrorSlots {
 		m.fail("the test let %d asynchronous errors pile up", len(m.errors))
@@ -520,9 +522,9 @@ func (m *machine) verifyErrors() {
 	m.takeErrors(0)
 }
 
-// takeErrors takes the asynchronous errors that the model has foretold, and
-// those only. They may come up to so much later. They come from several engines,
-// so their order is not told.
+// takeErrors takes the asynchronous errors that the model predicts, and no
+// others. They may come up to `within` later, in any order, because they come
+// from several engines.
 func (m *machine) takeErrors(within host.Time) {
 	want, got := map[asyncError]int{}, map[asyncError]int{}
 	for _, e := range m.errors {
@@ -554,7 +556,8 @@ func (m *machine) takeErrors(within host.Time) {
 	}
 }
 
-// exact are the counters that the model foretells, but for those that a test says it cannot (inexact).
+// exact are the counters that the model predicts, except those that a test
+// excludes (inexact).
 var exact = []layout.Counter{
 	layout.CounterDoorbellSend, layout.CounterDoorbellReceive, layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun,
 	layout.CounterDescriptorFetched, layout.CounterDescriptorBad, layout.CounterDescriptorFlushed, layout.CounterDescriptorError,
@@ -587,7 +590,7 @@ func (m *machine) verifyCounters() {
 	m.verifySum()
 }
 
-// fates are what can become of a frame that was taken from the MAC.
+// fates are the possible fates of a frame taken from the MAC.
 var fates = []layout.Counter{
 	layout.CounterReceiveNotForUs, layout.CounterRawReceive, layout.CounterRawReceiveDropped, layout.CounterRawReceiveError,
 	layout.CounterReceiveMalformed, layout.CounterReceiveBadVI, layout.CounterReceiveOldSequence, layout.CounterReceiveUnsupported,
@@ -596,8 +599,8 @@ var fates = []layout.Counter{
 	layout.CounterReceiveAcknowledge, layout.CounterReceiveRefused, layout.CounterReceiveFrame,
 }
 
-// verifySum sees that every frame has had exactly one of its fates. Where frames
-// come while it counts, it counts again.
+// verifySum checks that every frame has had exactly one of its fates. It
+// repeats the count if frames come meanwhile.
 func (m *machine) verifySum() {
 	for before := m.counter(layout.CounterMacReceiveFrame); ; {
 		sum := uint32(0)

@@ -28,17 +28,17 @@ func (m *machine) hearRaw(frame []byte) {
 	m.expectWord(ring.base+uint32(b.entry)*layout.RawEntrySize+layout.RawEntryStatusOffset, status)
 }
 
-// inject puts frames on the wire as they are. It returns when the card has
-// taken them from memory.
+// inject sends frames unchanged. It returns when the card has taken them from
+// memory.
 func (m *machine) inject(frames ...[]byte) { m.sentRaw(m.place(frames...)) }
 
-// sentRaw waits until the card has given an entry of the transmit ring back.
+// sentRaw waits until the card has returned an entry of the transmit ring.
 func (m *machine) sentRaw(status uint32) {
 	m.await("raw frame", status, func(s uint32) bool { return s != 0 })
 }
 
-// place puts frames into the transmit ring and tells the card. It returns where
-// the card will write the status of the last one.
+// place puts frames into the transmit ring and rings the doorbell. It returns
+// where the card will write the status of the last one.
 func (m *machine) place(frames ...[]byte) (status uint32) {
 	ring := &m.transmit
 	if len(frames) >= len(ring.buffers) {
@@ -68,9 +68,9 @@ func (m *machine) place(frames ...[]byte) (status uint32) {
 	return last
 }
 
-// seeRaw is the arrival of a raw frame behind others: whether the card had read
-// the next entry of the ring by then only it knows. The frame is in the next
-// buffer, or was dropped.
+// seeRaw is the arrival of a raw frame behind others: only the card knows
+// whether it had read the next entry of the ring by then. The frame is in the
+// next buffer, or was dropped.
 func (m *machine) seeRaw(frame []byte) (stored bool) {
 	ring := &m.receive
 	if len(ring.filled) > 0 {

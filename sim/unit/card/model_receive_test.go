@@ -51,7 +51,7 @@ func (m *machine) hear(frame []byte) {
 	e := layout.EthernetHeader(frame)
 	own, group := [6]byte(e.Destination()) == m.mac, e.Destination()[0]&1 != 0
 	if !own && !group {
-		return // the MAC passes it over
+		return // the MAC ignores it
 	}
 	m.counts[layout.CounterMacReceiveFrame]++
 	switch via := e.EtherType() == layout.EtherTypeVia; {
@@ -140,7 +140,8 @@ func (m *machine) hearVia(frame []byte) {
 		m.counts[layout.CounterReceiveMessage]++
 		v.used(x.held, status, x.written, data)
 	}
-	// What follows of a message that failed is dropped, whether or not it has a descriptor that waits for its end.
+	// The rest of a failed message is dropped, with or without a descriptor
+	// that waits for its end.
 	if last {
 		*x = message{}
 	} else if !x.open {
@@ -148,9 +149,9 @@ func (m *machine) hearVia(frame []byte) {
 	}
 }
 
-// believed says whether an unreliable VI takes a frame of this number: one in the
-// window, or the last of SequenceAgreement in a row outside of it, of which each is
-// ahead of the one before by less than a window.
+// believed reports whether an unreliable VI accepts a frame of this number: one
+// in the window, or the last of SequenceAgreement in a row outside of it, of
+// which each is ahead of the one before by less than a window.
 func (v *vi) believed(number uint32) bool {
 	inWindow := func(from uint32) bool { return number-from < layout.SequenceWindow }
 	if inWindow(v.expected) {
@@ -195,7 +196,7 @@ func (v *vi) begin(h layout.ViaHeader, payload []byte) layout.Counter {
 	return v.place(h, payload)
 }
 
-// place writes the payload of a frame to where it belongs.
+// place writes the payload of a frame to its target.
 func (v *vi) place(h layout.ViaHeader, payload []byte) layout.Counter {
 	x := &v.message
 	if x.rdma {
@@ -263,7 +264,7 @@ func (x *message) ended() uint32 {
 	return layout.DescriptorStatusDoneMask | x.errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
 
-// cutOff is the loss of the rest of a message that had begun.
+// cutOff is the loss of the rest of an open message.
 func (v *vi) cutOff(more uint32) {
 	x := &v.message
 	v.m.counts[layout.CounterReceiveAborted]++
@@ -275,8 +276,8 @@ func (v *vi) cutOff(more uint32) {
 	v.used(x.held, x.ended()|layout.DescriptorStatusPartialErrorMask|more, x.written, nil)
 }
 
-// used foretells the completion of the head of the receive queue, and what
-// comes to its place.
+// used predicts the completion of the head of the receive queue, and the next
+// head.
 func (v *vi) used(p *posted, status uint32, n int, immediate *uint32) {
 	if p.stale {
 		v.m.counts[layout.CounterCompletionError]++
@@ -293,7 +294,7 @@ func (v *vi) used(p *posted, status uint32, n int, immediate *uint32) {
 	v.fetch()
 }
 
-// fetch foretells that the next receive descriptor comes onto the card.
+// fetch predicts that the card fetches the next receive descriptor.
 func (v *vi) fetch() {
 	if v.head != nil || len(v.receive.posted) == 0 {
 		return
@@ -303,7 +304,7 @@ func (v *vi) fetch() {
 		v.head = p
 		return
 	}
-	// With it go those that only its link leads to.
+	// Descriptors that only its link reaches are lost with it.
 	v.m.counts[layout.CounterDescriptorBad]++
 	v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorPostDescriptor, v.index})
 	v.receive.posted = nil

@@ -10,9 +10,8 @@ import (
 )
 
 // The model: what a card must do with a descriptor and with a frame, from the
-// words of the layouts and of VIA, without any of the RTL's structure.
+// definitions of the layouts and of VIA, without any of the RTL's structure.
 
-// vi is a VI of a machine.
 type vi struct {
 	m          *machine
 	index      uint8
@@ -32,17 +31,17 @@ type vi struct {
 	message    message
 
 	send, receive workQueue
-	head          *posted // the receive descriptor that is on the card, the queue's first
+	head          *posted // the receive descriptor on the card, the queue's first
 }
 
-// message is what comes in on a VI.
+// message is an incoming message of a VI.
 type message struct {
 	open      bool // a first frame came, the last one not yet
-	dropped   bool // the rest of a message that failed
+	dropped   bool // the rest of a failed message
 	rdma      bool
-	answer    bool // to an own RDMA read
+	answer    bool // a response to an RDMA read of this VI
 	immediate bool
-	held      *posted // the receive descriptor that it uses up
+	held      *posted // the receive descriptor that it consumes
 	errors    uint32  // bits of its status
 	written   int     // bytes in memory
 	came      uint32  // bytes in frames
@@ -52,17 +51,16 @@ type message struct {
 
 func (v *vi) number() uint16 { return uint16(v.generation)<<8 | uint16(v.index) }
 
-// workQueue is one of a VI's queues: where its descriptors lie, and those that
-// the card was told of and that are not completed as far as the model knows.
+// workQueue is one of a VI's queues: its memory, and the posted descriptors
+// that are incomplete as far as the model knows.
 type workQueue struct {
 	v       *vi
 	receive bool
 	region  *region
 	posted  []*posted // oldest first
-	at      int       // where in the region the next one goes
+	at      int       // offset of the next one in the region
 }
 
-// posted is a descriptor that the card was told of.
 type posted struct {
 	descriptor
 	queue  *region
@@ -72,21 +70,20 @@ type posted struct {
 	status uint32
 }
 
-// segment is an address or data segment.
 type segment struct {
 	address uint64
 	handle  uint32
-	length  uint32 // of an address segment: what must be 0
+	length  uint32 // of an address segment: must be 0
 }
 
-// descriptor is what a descriptor says.
+// descriptor has the fields of a descriptor.
 type descriptor struct {
 	control   uint16
-	segments  uint16 // as it says, whatever follows
+	segments  uint16 // the field, whatever follows
 	reserved  uint32
 	immediate uint32
 	length    uint32
-	overhangs bool // it is to lie so that all of it but its first 64 bytes is outside of its region, if there is room
+	overhangs bool // if possible, all of it but its first 64 bytes is outside of its region
 	addressed bool // an address segment comes first
 	remote    segment
 	data      []segment
@@ -119,7 +116,7 @@ func (d descriptor) to(g *region, at int) descriptor {
 	return d
 }
 
-// with gives it immediate data.
+// with adds immediate data.
 func (d descriptor) with(immediate uint32) descriptor {
 	d.control |= layout.DescriptorControlImmediateMask
 	d.immediate = immediate
@@ -135,7 +132,7 @@ func (d descriptor) operation() layout.DescriptorOperation {
 	return layout.DescriptorOperation(d.control & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
 }
 
-// all are the segments as they lie in memory, as many as it says.
+// all are the segments in memory, as many as the descriptor says.
 func (d descriptor) all() []segment {
 	var all []segment
 	if d.addressed {
@@ -148,12 +145,12 @@ func (d descriptor) all() []segment {
 	return append(all, make([]segment, int(d.segments)-len(all))...)
 }
 
-// chunkOf is the piece of a descriptor in which its segment k lies.
+// chunkOf is the chunk of a descriptor with its segment k.
 func chunkOf(k int) int {
 	return (layout.DescriptorSize + k*layout.DataSegmentSize) / layout.DescriptorFetchBytes
 }
 
-// size is the room that a descriptor needs: all that the card may read of it.
+// size is the space of a descriptor: all that the card may read of it.
 func (d descriptor) size() int {
 	n := len(d.data)
 	if d.addressed {
@@ -226,19 +223,19 @@ func (m *machine) viCommand(op layout.CommandOpcode, v *vi, end layout.CommandSt
 	})
 }
 
-// createVI makes a VI with queues of its own.
+// createVI makes a VI with separate queues.
 func (m *machine) createVI(index uint8, tag uint16, writable bool) *vi {
 	return m.createVIWith(index, tag, writable, pageBytes)
 }
 
-// createVIWith gives each of the queues so many bytes.
+// createVIWith gives each of the queues the given number of bytes.
 func (m *machine) createVIWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
 	v := &vi{m: m, index: index, tag: tag, writable: writable}
 	v.create(queueBytes)
 	return v
 }
 
-// create makes a VI as it is described.
+// create makes a VI by its fields.
 func (v *vi) create(queueBytes int) {
 	m := v.m
 	v.generation, v.max = uint8(m.random.Uint32()), 1<<16
@@ -260,7 +257,7 @@ func (r *rig) connect(a, b *vi) {
 	r.connectAt(a, b, next)
 }
 
-// connectAt connects two VIs whose first frames have these numbers.
+// connectAt connects two VIs with the given numbers of their first frames.
 func (r *rig) connectAt(a, b *vi, next [2]uint32) {
 	a.next, b.next = next[0], next[1]
 	a.aim(b)
@@ -275,7 +272,7 @@ func (r *rig) connectAt(a, b *vi, next [2]uint32) {
 	})
 }
 
-// aim names the peer.
+// aim sets the peer.
 func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVI = p.m, p.m.mac, p.number() }
 
 func (v *vi) connect() {
@@ -311,7 +308,7 @@ func (v *vi) postReceive(d descriptor) *posted {
 	return p
 }
 
-// free says whether no descriptor that is outstanding lies there.
+// free reports whether no outstanding descriptor is there.
 func (q *workQueue) free(at, size int) bool {
 	for _, p := range q.posted {
 		if p.queue == q.region && at < p.at+p.size && p.at < at+size {
@@ -321,7 +318,7 @@ func (q *workQueue) free(at, size int) bool {
 	return true
 }
 
-// room finds where the next descriptor can lie.
+// room finds a free place for the next descriptor.
 func (q *workQueue) room(d descriptor) (at, size int, ok bool) {
 	if size = layout.DescriptorFetchBytes; d.overhangs {
 		if at = q.region.length - size; q.free(at, size) {
@@ -347,7 +344,7 @@ func (q *workQueue) post(d descriptor) *posted {
 	return p
 }
 
-// prepare does all that post does but the doorbell, and returns its dwords.
+// prepare is post without the doorbell; it returns the doorbell's dwords.
 func (q *workQueue) prepare(d descriptor) (*posted, []uint32) {
 	m := q.v.m
 	at, size, ok := q.room(d)
@@ -411,7 +408,7 @@ func (m *machine) finish() {
 	}
 }
 
-// carry tells the model that all posted descriptors were carried out and all
+// carry updates the model: all posted descriptors were carried out and all
 // frames arrived.
 func (r *rig) carry() {
 	for _, m := range r.node {
@@ -431,8 +428,8 @@ func (v *vi) carry() {
 	v.send.posted = nil
 }
 
-// sent foretells what a send descriptor does: its completion, and its frames on
-// the wire and at the peer.
+// sent predicts the effect of a send descriptor: its completion, and its frames
+// on the wire and at the peer.
 func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
 	v.completed(p, status, moved)
 	v.next += uint32(len(frames))
@@ -443,7 +440,7 @@ func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
 	}
 }
 
-// completed foretells what the card writes into a send descriptor.
+// completed predicts what the card writes into a send descriptor.
 func (v *vi) completed(p *posted, status uint32, moved int) {
 	v.m.counts[layout.CounterDescriptorFetched]++
 	v.m.written(p, status, moved)
@@ -455,7 +452,7 @@ func (v *vi) completed(p *posted, status uint32, moved int) {
 	}
 }
 
-// written foretells length and status of a descriptor.
+// written predicts length and status of a descriptor.
 func (m *machine) written(p *posted, status uint32, moved int) {
 	m.expectWord(p.field(layout.DescriptorLengthOffset), uint32(moved))
 	m.expectWord(p.field(layout.DescriptorStatusOffset), status)
@@ -472,9 +469,10 @@ func (m *machine) judged(status uint32) {
 	}
 }
 
-// cut tells the model of send descriptors that a disconnect found under way. How
-// many frames had left by then only the card knows; they must be the first ones,
-// and what follows the first descriptor that was flushed must be flushed unsent.
+// cut updates the model for send descriptors that were in flight at a
+// disconnect. Only the card knows how many frames had left by then; they must
+// be the first ones, and everything behind the first flushed descriptor must be
+// flushed unsent.
 func (v *vi) cut() (flushed, partial int) {
 	for _, p := range v.send.posted {
 		frames, status, moved := v.transmit(p)
@@ -499,12 +497,12 @@ func (v *vi) cut() (flushed, partial int) {
 	return flushed, partial
 }
 
-// disconnect disconnects a VI. What was in its send queue is the caller's to tell.
+// disconnect disconnects a VI. The caller updates the model of its send queue.
 func (v *vi) disconnect() {
 	v.m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
 }
 
-// flushed foretells what a disconnect does to the receive queue.
+// flushed predicts the effect of a disconnect on the receive queue.
 func (v *vi) flushed() {
 	const status = layout.DescriptorStatusDoneMask | layout.DescriptorStatusFlushedMask
 	v.connected = false
@@ -531,13 +529,13 @@ func (d descriptor) ended(errors uint32) uint32 {
 	return layout.DescriptorStatusDoneMask | errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
 
-// readable says whether the card can read a chunk of a descriptor.
+// readable reports whether the card can read a chunk of a descriptor.
 func (v *vi) readable(p *posted, chunk int) bool {
 	_, code := v.m.translate(p.queue.handle, v.tag, layout.AttAccessLocal, p.address()+uint64(chunk*layout.DescriptorFetchBytes), layout.DescriptorFetchBytes)
 	return code == layout.AttErrorNone
 }
 
-// transmit makes the frames of a message and says how its descriptor completes.
+// transmit makes the frames of a message and the completion of its descriptor.
 func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 	d := p.descriptor
 	rdma := d.operation() == layout.DescriptorOperationRDMAWrite
@@ -545,7 +543,8 @@ func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 	if rdma {
 		most++ // the address segment
 	}
-	// What is wrong with the descriptor by itself. The card reads nothing from its peer, so no fence ever holds.
+	// Errors of the descriptor itself. The card reads nothing from its peer, so
+	// no fence ever holds.
 	switch {
 	case !v.connected:
 		return nil, d.ended(layout.DescriptorStatusFlushedMask), 0
@@ -568,7 +567,7 @@ func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 	switch {
 	case chunkOf(len(g.data)-1) == 0 && sum != uint64(total):
 		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
-	case rdma && end < remote.address && end != 0: // beyond the last address there is
+	case rdma && end < remote.address && end != 0: // beyond the last address
 		return nil, d.ended(layout.DescriptorStatusFormatErrorMask), 0
 	case total > v.max:
 		return nil, d.ended(layout.DescriptorStatusLengthErrorMask), 0
@@ -605,13 +604,13 @@ type gather struct {
 	v    *vi
 	p    *posted
 	data []segment
-	next int     // the segment that comes next
+	next int     // the next segment
 	rest segment // of the present one
-	from *region // it lies in
+	from *region // of rest
 }
 
 // take reads n bytes; behind the last ones nothing may be left. The error is a
-// status bit. A segment is checked as a whole when its first byte is needed.
+// status bit. A segment is checked completely when its first byte is needed.
 func (g *gather) take(n int, last bool) (piece []byte, wrong uint32) {
 	for len(piece) < n || last {
 		switch {
@@ -644,7 +643,7 @@ func (g *gather) take(n int, last bool) (piece []byte, wrong uint32) {
 	return piece, 0
 }
 
-// translate finds the region that an access names, or why there is none.
+// translate finds the region of an access, or the error.
 func (m *machine) translate(handle uint32, tag uint16, access layout.AttAccess, address uint64, n int) (*region, layout.AttError) {
 	g := m.regions[handle&layout.AttHandleValueIndexMask]
 	switch {

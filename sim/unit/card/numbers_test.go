@@ -23,18 +23,18 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// mostLost is how many of a peer's own frames an unreliable VI drops for their
-// numbers after the last forged one.
+// mostLost is the largest number of a peer's frames that an unreliable VI drops
+// for their numbers after the last forged one.
 const mostLost = layout.SequenceAgreement - 1
 
-// numbered is an unreliable pair whose frames somebody forges: node 0's raw port
-// sends frames of node 0's VI with any number.
+// numbered is an unreliable pair with forged frames: node 0's raw port sends
+// frames of node 0's VI with any number.
 type numbered struct {
 	*rig
 	from, to       *vi
 	source, target *region
 	hit            *region // that forged frames write to
-	posted         int     // own messages so far
+	posted         int     // genuine messages so far
 }
 
 const (
@@ -74,9 +74,9 @@ func (x *numbered) forge(numbers func(i int) uint32, count int) {
 	}
 }
 
-// own has the peer send messages of one frame each, all on the wire before the
-// first is judged by the model, and returns how many of them did not arrive. Those
-// must be the first ones.
+// own makes the peer send messages of one frame each, all on the wire before
+// the model checks the first, and returns how many of them did not arrive.
+// Those must be the first ones.
 func (x *numbered) own(count int) (lost int) {
 	x.source.scramble()
 	at := make([]int, count)
@@ -144,8 +144,8 @@ var forgedNumbers = []struct {
 	}},
 }
 
-// Frames with forged numbers, as many as anybody likes, silence an unreliable VI
-// for a few of its peer's frames at most.
+// Any number of frames with forged numbers silences an unreliable VI for at
+// most a few of its peer's frames.
 func TestForgedNumbers(t *testing.T) {
 	count := int(unit.Sizes{Short: 100, Normal: 1000, Long: 10_000}.Pick())
 	mustPlay(t, config{rawLog2: 8}, forgedNumbersPlay(count))
@@ -175,7 +175,7 @@ func forgedNumbersPlay(count int) func(r *rig) {
 	}
 }
 
-// unheard tells the model of send descriptors whose frames the wire lost.
+// unheard updates the model for send descriptors whose frames the wire lost.
 func (v *vi) unheard() {
 	for _, p := range v.send.posted {
 		frames, status, moved := v.transmit(p)
@@ -188,8 +188,9 @@ func (v *vi) unheard() {
 	v.send.posted = nil
 }
 
-// A cable that is out while a peer sends: if fewer frames than the window were lost
-// the next one is taken, if more were, the VI hears its peer again a few frames later.
+// A cable that is unplugged while a peer sends: if fewer frames than the window
+// were lost, the VI accepts the next one; if more were, it accepts its peer's
+// frames again a few frames later.
 func TestOutageLongerThanWindow(t *testing.T) {
 	const begin, span, outages = 5 * host.Millisecond, 2 * host.Millisecond, 5
 	missing := [outages]int{1, layout.SequenceWindow - 1, layout.SequenceWindow, 3 * layout.SequenceWindow, layout.SequenceWindow - 1}
@@ -230,8 +231,9 @@ func TestOutageLongerThanWindow(t *testing.T) {
 	})
 }
 
-// A wire that loses, doubles and holds back delivers no message twice at the
-// unreliable level, also where it holds back so many that their run sets the number anew.
+// A lossy link that drops, duplicates and reorders delivers no message twice at
+// the unreliable level, also where it delays so many that their run resets the
+// number.
 func TestNeverTwice(t *testing.T) {
 	takesSeconds(t)
 	count := int(unit.Sizes{Normal: 600, Long: 20_000}.Pick())
@@ -266,7 +268,7 @@ func TestNeverTwice(t *testing.T) {
 						if _, err := e.VI.SendWait(t, limit); err != nil {
 							return err
 						}
-						if i%burst == burst-1 { // what is held back goes on
+						if i%burst == burst-1 { // delayed frames continue
 							if err := t.Sleep(held); err != nil {
 								return err
 							}

@@ -11,9 +11,10 @@ import (
 	"hvia/layout"
 )
 
-// flood has node 0 send single-frame messages back to back on several VIs,
-// while node 1's card is busy sending to an address that nobody has. It returns how many frames node 1's card dropped for want
-// of room: each of them is missing in memory, and none else.
+// flood makes node 0 send single-frame messages back to back on several VIs,
+// while node 1's card is busy sending to an unknown address. It returns how
+// many frames node 1's card dropped for lack of space: each of them is missing
+// in memory, and no other.
 func flood(r *rig, bytes int) uint32 {
 	const vis = 4
 	var from, to [vis]*vi
@@ -30,7 +31,7 @@ func flood(r *rig, bytes int) uint32 {
 			}
 		})
 	}
-	// What keeps node 1's bus busy goes to a foreign address.
+	// The load on node 1's bus goes to a foreign address.
 	var away *vi
 	var load *region
 	r.b(func(m *machine) {
@@ -56,7 +57,7 @@ func flood(r *rig, bytes int) uint32 {
 	r.end()
 	r.settle()
 
-	// What was dropped is told with the next frame that is stored.
+	// A drop is reported with the next stored frame.
 	last := make([]byte, layout.MinFrame)
 	copy(last, r.node[1].mac[:])
 	layout.EthernetHeader(last).SetEtherType(layout.EtherTypeConnection)
@@ -108,11 +109,12 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// burst measures a long message from node 0 to node 1, from the doorbell to
-// the last frame in memory.
+// burst measures a long message from node 0 to node 1, from the doorbell to the
+// last frame in memory.
 func burst(r *rig) host.Time {
 	a, b := r.pair([2]uint8{1, 2}, [2]uint16{3, 4}, [2]bool{true, true})
-	// No more than the MAC can keep: a card with one receive buffer is slower than the wire.
+	// At most what the MAC can store: a card with one receive buffer is slower
+	// than the wire.
 	const frames = 20
 	const bytes = frames * layout.MaxPayload
 	source := r.node[0].register(0, bytes, a.tag, false)
@@ -164,6 +166,6 @@ func TestStraps(t *testing.T) {
 	const transmit, receive = 1 << layout.StrapSingleTransmitSlot, 1 << layout.StrapSingleReceiveSlot
 	require.Greater(t, times[transmit], times[0], "one transmit slot is not slower than two")
 	require.Greater(t, times[receive], times[0], "one receive slot is not slower than two")
-	// With both the slower direction decides: the other keeps up with its pace.
+	// With both, the slower direction decides.
 	require.GreaterOrEqual(t, times[transmit|receive], max(times[transmit], times[receive]))
 }

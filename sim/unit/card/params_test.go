@@ -16,7 +16,8 @@ import (
 )
 
 // span returns the time from the first event of a kind to the next one of
-// another kind, each at its node, in the echo workload with replaced parameters.
+// another kind, each at its node, in the echo workload with replaced
+// parameters.
 func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) host.Time {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -37,8 +38,9 @@ func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toN
 	return end - start
 }
 
-// The models around the card take replaced parameters: one clock more before the
-// first data of a read, a slower MAC, a longer cable. Other clocks stay where they are.
+// The models around the card use replaced parameters: one clock more before the
+// first data of a read, a slower MAC, a longer cable. Other clocks stay
+// unchanged.
 func TestReplacedParametersReachTheModels(t *testing.T) {
 	takesSeconds(t)
 	for _, c := range []struct {

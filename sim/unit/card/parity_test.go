@@ -8,9 +8,9 @@ import (
 	"hvia/layout"
 )
 
-// What comes over the system bus with bad parity is not used: a doorbell does not
-// commit, a payload does not leave the card, a descriptor is not carried out. The
-// card reports each, and goes on.
+// The card does not use data with bad parity from the system bus: a doorbell
+// does not commit, a payload does not leave the card, a descriptor is not
+// carried out. The card reports each, and continues.
 func TestBadParity(t *testing.T) {
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{33, 34})

@@ -18,9 +18,9 @@ import (
 	"hvia/sim/verilate"
 )
 
-// Faults planted in the card, each with the test that must notice it. All of
-// them are in one simulator, because each build takes minutes; the straps that
-// the card does not use are the number of the one that is switched on, from 1.
+// Bugs injected into the card, each with the test that must notice it. All of
+// them are in one simulator, because each build takes minutes. The straps that
+// the card does not use hold the number of the active bug, from 1.
 const firstFaultStrap = int(layout.StrapAttInHostMemory) + 1
 
 func faultStraps(fault int) uint32 { return uint32(fault+1) << firstFaultStrap }
@@ -109,7 +109,7 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/control/hvia_reset_control.sv", Old: "StRun:     if (soft_reset_i) state_d = StQuiesce;", New: "StRun:     if (soft_reset_i) state_d = FAULT ? StAssert : StQuiesce;"}}},
 }
 
-// quietHole is a card that calls itself quiet while it works.
+// quietHole is a card that reports that it is idle while it works.
 var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = arbiter_quiet &&", New: "assign idle    = (FAULT && att_ready) || arbiter_quiet &&"}
 
 // faultyCard builds the simulator with all faults.
@@ -134,7 +134,8 @@ func faultyCard(t *testing.T) string {
 func TestPlantedFaults(t *testing.T) {
 	unit.FaultySimulator(t)
 	program := faultyCard(t)
-	// With all faults switched off it must pass: then what the others find is their fault.
+	// With all bugs switched off it must pass, so the failures below come from
+	// the bugs.
 	t.Run("none", func(t *testing.T) {
 		mustPlay(t, config{program: program}, fourPages)
 		mustPlay(t, config{program: program, rawLog2: 8}, reliableHostility(4000))

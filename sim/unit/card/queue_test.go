@@ -10,21 +10,20 @@ import (
 	"hvia/sim/bridge"
 )
 
-// completionQueue is a completion queue of a machine's card, as its reader sees it.
+// completionQueue is a completion queue of a machine's card, as its reader sees
+// it.
 type completionQueue struct {
 	m      *machine
 	number uint32
 	ring   completionRing
 }
 
-// completionRing is the memory of a completion queue.
 type completionRing struct {
 	base     uint32
 	log2     uint32
 	consumed uint32 // entries that were taken
 }
 
-// completionEntry is what an entry says.
 type completionEntry struct {
 	vi      uint8
 	receive bool
@@ -34,14 +33,16 @@ func (m *machine) ringPages(log2 uint32) uint32 {
 	return (layout.CompletionQueueHeaderSize + layout.CompletionEntrySize<<log2 + pageBytes - 1) / pageBytes
 }
 
-// makeRing allocates a ring and clears it, as the library does before the card is told.
+// makeRing allocates a ring and clears it, as the library does before the card
+// learns of it.
 func (m *machine) makeRing(log2 uint32) completionRing {
 	x := completionRing{base: m.takeRun(m.ringPages(log2), bridge.UseCompletionQueue), log2: log2}
 	m.put(x.base, make([]byte, m.ringPages(log2)*pageBytes))
 	return x
 }
 
-// freeRing gives a ring's memory back: any access of the card ends the run from then on.
+// freeRing frees a ring's memory: from then on any access of the card ends the
+// run.
 func (m *machine) freeRing(x completionRing) {
 	for i := range m.ringPages(x.log2) {
 		m.give(x.base/pageBytes + i)
@@ -62,16 +63,16 @@ func (m *machine) createQueue(number, log2 uint32) *completionQueue {
 	return q
 }
 
-// destroy ends a completion queue and takes its memory back at once. It returns
-// the entries that were written to the last ring, modulo 2^16.
+// destroy destroys a completion queue and frees its memory at once. It returns
+// the number of entries written to the last ring, modulo 2^16.
 func (q *completionQueue) destroy() uint32 {
 	n := q.m.queueCommand(layout.CommandOpcodeDestroyCompletionQueue, q.number, completionRing{})
 	q.m.freeRing(q.ring)
 	return n
 }
 
-// resize gives a completion queue another ring. What is left in the old one, which
-// the card has nothing to do with any more, is returned.
+// resize gives a completion queue another ring. It returns the entries left in
+// the old one, which the card no longer uses.
 func (q *completionQueue) resize(log2 uint32) (left []completionEntry) {
 	m, old := q.m, q.ring
 	q.ring = m.makeRing(log2)
@@ -90,7 +91,7 @@ func (q *completionQueue) resize(log2 uint32) (left []completionEntry) {
 	return left
 }
 
-// take takes what is in the ring.
+// take takes all entries in the ring.
 func (q *completionQueue) take() (all []completionEntry) {
 	for {
 		e, ok := q.m.takeEntry(&q.ring)
@@ -101,8 +102,8 @@ func (q *completionQueue) take() (all []completionEntry) {
 	}
 }
 
-// takeEntry takes the next entry of a ring if it is there, and tells the card by
-// the header that it was taken.
+// takeEntry takes the next entry of a ring if it is there, and reports it to
+// the card in the header.
 func (m *machine) takeEntry(x *completionRing) (completionEntry, bool) {
 	at := x.base + layout.CompletionQueueHeaderSize + x.consumed&(1<<x.log2-1)*layout.CompletionEntrySize
 	word := mem.LoadUint32(m.memo[at+layout.CompletionEntryWordOffset:])

@@ -7,14 +7,14 @@ import (
 	"hvia/params"
 )
 
-// The model of a reliable VI: which of its frames are taken, what breaks its
-// connection, and when its own messages are complete, from the words of the
-// transport. It knows nothing of times: what was posted or answered counts as
-// sent when everything has settled (settled), and what depends on a race between
-// the card's engines is marked (racing) until then, so that a test can leave that
-// VI alone.
+// The model of a reliable VI, from the definitions of the transport: which of
+// its frames are accepted, what breaks its connection, and when its requests
+// are complete. It knows nothing of times: requests and read responses count as
+// sent when everything has settled (settled), and what depends on a race
+// between the card's engines is marked (racing) until then, so that a test can
+// leave that VI alone.
 
-// reliable is what a VI has beyond one at the unreliable level.
+// reliable is the additional state of a VI at a reliable level.
 type reliable struct {
 	level       layout.Reliability
 	readable    bool // the peer may RDMA read
@@ -27,19 +27,19 @@ type reliable struct {
 
 // flow is the state of a reliable connection.
 type flow struct {
-	una, top uint32 // the oldest frame that is not acknowledged, and the one behind the last that was surely sent
+	una, top uint32 // the oldest unacknowledged frame, and the one behind the last that was surely sent
 	own      []*ownMessage
-	answers  []*readAnswer // requests taken whose answer is not acknowledged, oldest first
+	answers  []*readAnswer // accepted requests whose response is not acknowledged, oldest first
 
-	refused bool // a refusal stands: no frame is taken any more
-	stopped bool // the peer refused something: nothing more is sent
-	lost    bool // so it is, and what it refused was acknowledged before
-	broken  bool // the ledger has told that the connection is lost
+	refused bool // a NAK was sent: no more frames are accepted
+	stopped bool // the peer sent a NAK: nothing more is sent
+	lost    bool // like stopped, and the NAKed frame was acknowledged before
+	broken  bool // the ledger has reported the lost connection
 	vague   bool // some of what is to be sent may wait for the window
 	racing  bool // engines of the card decide what the next frame finds
 }
 
-// ownMessage is a message of the VI, or its RDMA read.
+// ownMessage is a request of the VI.
 type ownMessage struct {
 	p        *posted
 	last     uint32 // number of its last frame
@@ -48,17 +48,17 @@ type ownMessage struct {
 	errors   uint32 // bits that it will complete with
 }
 
-// readAnswer is an answer to an RDMA read of the peer.
+// readAnswer is the response to an RDMA read of the peer.
 type readAnswer struct {
 	frames uint32
 	last   uint32 // number of its last frame
 	begun  bool
-	bad    bool // the memory is not the peer's to read
+	bad    bool // the peer may not read the memory
 }
 
 func (x *reliable) begin(next uint32) { x.flow = flow{una: next, top: next} }
 
-// alive says whether the ledger does anything for the connection.
+// alive reports whether the ledger does anything for the connection.
 func (f *flow) alive() bool { return !f.broken && !f.lost }
 
 func (v *vi) lose() {
@@ -67,7 +67,7 @@ func (v *vi) lose() {
 }
 
 // hearReliable is the arrival of a well-formed VIA frame of the VI's peer. It
-// returns what becomes of it.
+// returns the frame's fate.
 func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, payload []byte) layout.Counter {
 	x, f := &v.message, &v.reliable.flow
 	acknowledge := operation == layout.FrameOperationAcknowledge
@@ -150,7 +150,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	}
 	switch {
 	case reason != layout.CounterReceiveFrame:
-		// What has no descriptor has told its error.
+		// Without a descriptor its error is already reported.
 		v.refuse(data, x.held != nil)
 	case last && x.held != nil:
 		v.ended(data)
@@ -160,7 +160,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	return reason
 }
 
-// ended completes the receive descriptor of the message that is open.
+// ended completes the receive descriptor of the open message.
 func (v *vi) ended(immediate *uint32) {
 	x := &v.message
 	status := x.ended()
@@ -173,7 +173,8 @@ func (v *vi) ended(immediate *uint32) {
 	v.used(held, status, written, immediate)
 }
 
-// refuse breaks the connection with a frame that just came.
+// `refuse` sends a NAK, which breaks the connection, for the frame that just
+// came.
 func (v *vi) refuse(immediate *uint32, tell bool) {
 	if v.message.held != nil {
 		v.ended(immediate)
@@ -195,11 +196,11 @@ func (v *vi) request(h layout.ViaHeader) {
 		a.bad = code != layout.AttErrorNone
 	}
 	f.answers = append(f.answers, a)
-	// If the answer is refused, then at any time from now on.
+	// A NAK of the read may come at any time from now on.
 	f.racing = f.racing || f.answers[0].bad
 }
 
-// answered is the arrival of a frame of an answer.
+// answered is the arrival of a frame of a read response.
 func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layout.Counter {
 	x, f := &v.message, &v.reliable.flow
 	total := uint32(h.Address() >> 32)
@@ -239,13 +240,13 @@ func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layo
 	}
 	if last {
 		read.answered = true
-		f.advance(read.last + 1) // who answers a request has it
+		f.advance(read.last + 1) // a response acknowledges its request
 		v.progress()
 	}
 	return layout.CounterReceiveFrame
 }
 
-// advance takes frames as acknowledged.
+// advance marks frames as acknowledged.
 func (f *flow) advance(number uint32) {
 	if int32(number-f.una) <= 0 {
 		return
@@ -253,7 +254,7 @@ func (f *flow) advance(number uint32) {
 	f.una = number
 	for len(f.answers) > 0 && f.answers[0].begun && int32(f.una-f.answers[0].last) > 0 {
 		f.answers = f.answers[1:]
-		f.racing = true // their places become free in time
+		f.racing = true // their slots become free in time
 	}
 }
 
@@ -267,7 +268,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 	switch {
 	case code <= layout.AcknowledgeCodeGap:
 		if at > span {
-			return // of what was never sent, or is long acknowledged
+			return // of a frame never sent, or long acknowledged
 		}
 		f.vague = f.vague || code == layout.AcknowledgeCodeGap && at < span
 		f.advance(number)
@@ -278,7 +279,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 			layout.AcknowledgeCodeRDMAProtection:   layout.DescriptorStatusRDMAProtectionErrorMask,
 			layout.AcknowledgeCodeTransport:        layout.DescriptorStatusTransportErrorMask,
 		}[code]
-		f.lost = true // unless it is an own message that is refused, which a read can be behind its acknowledgement
+		f.lost = true // unless it NAKs a request, which for a read can be behind its acknowledgement
 		for _, o := range f.own {
 			if at < span && int32(o.last-number) >= 0 || at >= span && o.read && !o.answered && o.last == number {
 				if o.errors == 0 {
@@ -295,15 +296,15 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 	v.progress()
 }
 
-// refusedBehind is how far behind what is acknowledged a number may be that is
-// believed to be refused.
+// refusedBehind is how far a believed NAK may be behind the last acknowledged
+// number.
 const refusedBehind = 256
 
 func (o *ownMessage) complete(una uint32) bool {
 	return int32(una-o.last) > 0 && (!o.read || o.answered)
 }
 
-// progress completes own messages, in order, and tells of a connection that is lost.
+// progress completes requests, in order, and reports a lost connection.
 func (v *vi) progress() {
 	f := &v.reliable.flow
 	for len(f.own) > 0 && !f.broken {
@@ -328,7 +329,7 @@ func (v *vi) progress() {
 	}
 }
 
-// settled tells the model that everything that can be sent was sent.
+// settled updates the model: everything that can be sent was sent.
 func (v *vi) settled() {
 	f := &v.reliable.flow
 	f.racing = false
@@ -340,7 +341,7 @@ func (v *vi) settled() {
 		case a.begun:
 			continue
 		case a.bad && i == 0:
-			// Refused when all before it is acknowledged.
+			// NAKed when all before it is acknowledged.
 			f.refused, f.broken = true, true
 			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
 			return
@@ -352,7 +353,8 @@ func (v *vi) settled() {
 	}
 }
 
-// submit posts a message of a reliable VI that is in order. It is sent when everything has settled.
+// submit posts a valid message of a reliable VI. It is sent when everything has
+// settled.
 func (v *vi) submit(d descriptor) {
 	f := &v.reliable.flow
 	o := &ownMessage{p: v.post(d), read: d.operation() == layout.DescriptorOperationRDMARead}
@@ -370,7 +372,7 @@ func (v *vi) submit(d descriptor) {
 	}
 }
 
-// flushedOwn foretells what a disconnect does to own messages.
+// flushedOwn predicts the effect of a disconnect on requests.
 func (v *vi) flushedOwn() {
 	f := &v.reliable.flow
 	for _, o := range f.own {

@@ -21,10 +21,9 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// The workload of these tests runs on the whole stack, kernel agents included:
-// two pairs of programs that send each other messages of any size, check every
-// byte, and think for a while in between: spans in which a card, or everything,
-// is quiet.
+// The workload of these tests runs on all layers, kernel agents included: two
+// pairs of programs that send each other messages of any size, check every
+// byte, and pause in between, so that a card or everything is quiescent.
 const (
 	echoBytes = 40_000
 	echoGuard = 0x5a
@@ -61,7 +60,7 @@ func echo(t *host.Thread, h *driver.Host, name string, random *rand.Rand, caller
 	if err != nil {
 		return err
 	}
-	in := e.Bytes()[:echoBytes] // the upper half is what is sent
+	in := e.Bytes()[:echoBytes] // the upper half is sent
 	for i := range in {
 		in[i] = echoGuard
 	}
@@ -126,8 +125,9 @@ func runEcho(t *testing.T, seed uint64, rounds int, think host.Time, c sim.Confi
 	return digest
 }
 
-// The same workload twice, and with every quiet clock simulated: the same
-// frames, wakes and times. Another seed gives others, so the comparison can fail.
+// The same workload twice, and with every quiescent clock simulated: the same
+// frames, wakes and times. Another seed gives others, so the comparison can
+// fail.
 func TestQuietSpansChangeNothing(t *testing.T) {
 	takesSeconds(t)
 	seed := unit.Seed(t)
@@ -140,8 +140,8 @@ func TestQuietSpansChangeNothing(t *testing.T) {
 	require.NotEqual(t, first.Hash, runEcho(t, seed+1, rounds, think, sim.Config{}).Hash)
 }
 
-// What the other tests do to a card is in the digest as well: forged frames,
-// raw frames, commands, resets.
+// The digest also covers what the other tests do to a card: forged frames, raw
+// frames, commands, resets.
 func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 	takesSeconds(t)
 	for name, body := range map[string]func(r *rig){
@@ -163,8 +163,7 @@ func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 	}
 }
 
-// In free mode the same programs run in wall time, with no promise but that
-// every byte is right.
+// In free mode the same programs run in wall time; only the bytes are certain.
 func TestFreeMode(t *testing.T) {
 	takesSeconds(t)
 	runEcho(t, unit.Seed(t), int(unit.Sizes{Short: 1, Normal: 8, Long: 200}.Pick()), host.Millisecond, sim.Config{Mode: sim.Free})

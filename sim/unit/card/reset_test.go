@@ -10,12 +10,12 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// traffic is what runs when a reset strikes: messages both ways on two VIs,
-// raw frames both ways, and commands.
+// traffic is the load during a reset: messages both ways on two VIs, raw frames
+// both ways, and commands.
 type traffic struct {
 	vis            [2][2]*vi // by node
 	source, target [2]*region
-	sent, old      [2][]byte // what the sources hold, and the targets did
+	sent, old      [2][]byte // content of the sources, and old content of the targets
 }
 
 const (
@@ -61,8 +61,8 @@ func (x *traffic) post(m *machine) {
 	m.write(layout.RegisterRawTransmitTailOffset, uint32(m.transmit.tail))
 }
 
-// judge looks at what a target holds after its card or its peer was cut off:
-// every byte is an old one or the one that the message was to bring.
+// `judge` checks a target after its card or its peer was reset: every byte is
+// the old one or that of the message.
 func (x *traffic) judge(node int) {
 	g, sent := x.target[node], x.sent[1-node]
 	got := g.bytes(0, g.length)
@@ -74,8 +74,8 @@ func (x *traffic) judge(node int) {
 	g.adopt(0, g.length)
 }
 
-// adoptCard takes over what a card that was cut off may have written into
-// descriptors, rings, raw buffers and the command block.
+// adoptCard accepts what a card may have written into descriptors, rings, raw
+// buffers and the command block before its reset.
 func (m *machine) adoptCard() {
 	frames := []uint32{m.command / pageBytes, m.transmit.base / pageBytes, m.receive.base / pageBytes}
 	for _, b := range m.receive.buffers {
@@ -92,9 +92,9 @@ func (m *machine) adoptCard() {
 	}
 }
 
-// Soft resets at random moments of heavy traffic: of one card, of the other,
-// of both. Whenever a card says that its reset is done, its memory is taken
-// away and overwritten at once, so one late access would end the run. Then it is
+// Soft resets at random moments of heavy traffic: of one card, of the other, of
+// both. When a card reports that its reset is done, its memory is taken away
+// and overwritten at once, so one late access would end the run. Then it is
 // started again, and everything must work.
 func TestSoftReset(t *testing.T) {
 	takesSeconds(t)
@@ -117,7 +117,7 @@ func softResets(r *rig, rounds uint64) {
 		if r.random.IntN(3) == 0 {
 			at = host.Time(r.random.Int64N(int64(10 * host.Microsecond)))
 		}
-		// The moment must not be a multiple of the looks.
+		// The moment must not be a multiple of the polls.
 		at -= at % host.Nanosecond
 		command := r.random.IntN(2) == 0
 		r.both(func(m *machine) {
@@ -128,7 +128,7 @@ func softResets(r *rig, rounds uint64) {
 				return
 			}
 			cut[n]++
-			if command { // one is under way as well
+			if command { // one is in progress as well
 				m.put(m.command, make([]byte, layout.CommandSize))
 				c := layout.Command(make([]byte, layout.CommandSize))
 				c.SetOpcode(uint32(layout.CommandOpcodeInitialiseAtt))
@@ -149,12 +149,12 @@ func softResets(r *rig, rounds uint64) {
 			if which != 2 && which != n {
 				m.adoptCard()
 				x.judge(n)
-				// What it counted depends on the moment of the peer's reset.
+				// Its counts depend on the moment of the peer's reset.
 				m.reset()
 				m.start()
 				return
 			}
-			// Late frames of the peer found nothing that they could be for.
+			// Late frames of the peer met no VI.
 			heard := uint32(0)
 			for _, c := range []layout.Counter{layout.CounterReceiveNotForUs, layout.CounterReceiveBadVI, layout.CounterRawReceiveDropped} {
 				m.counts[c] = m.counter(c)
@@ -164,7 +164,7 @@ func softResets(r *rig, rounds uint64) {
 		})
 		r.settle()
 		r.verify()
-		// And now a clean one.
+		// Then a run without a reset.
 		y := r.traffic()
 		r.both(func(m *machine) {
 			y.post(m)

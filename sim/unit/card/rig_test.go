@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package card_test drives whole cards on the simulated wire as a hostile
-// program would: with a driver of its own that knows the layouts and nothing
-// of packages driver's agent, att and vipl, so that a misunderstanding shared
-// by those and the RTL shows here.
+// Package card_test drives complete cards on the simulated wire as a hostile
+// program would: with a separate driver that knows the layouts and nothing of
+// packages driver's agent, att and vipl, so that a misunderstanding shared by
+// those and the RTL shows here.
 //
-// Each test keeps, for each node, what all of its host memory must hold
-// (machine.want) and what the card's counters must say (machine.counts), by
-// the plain model in model_test.go, and compares every byte and every counter.
+// Each test tracks, for each node, the required content of all of its host
+// memory (machine.want) and the required values of the card's counters
+// (machine.counts), by the plain model in model_test.go, and compares every
+// byte and every counter.
 package card_test
 
 import (
@@ -27,16 +28,16 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// config is what differs between the fabrics of these tests. The zero value
-// is a plain one.
+// config is what differs between the fabrics of these tests. The zero value is
+// the plain configuration.
 type config struct {
 	straps  uint32
 	params  map[string]int64 // as sim.Config.Params
-	program string           // a simulator with planted faults
+	program string           // a simulator with injected bugs
 	rawLog2 uint32           // entries of the raw transmit rings; 0 = as those for receiving
 	faults  sim.WireFaults
-	keep    []uint32 // frames of each memory that the test itself gives out
-	noSkip  bool     // quiet spans are simulated clock by clock
+	keep    []uint32 // frames of each memory that the test itself allocates
+	noSkip  bool     // idle spans are simulated clock by clock
 	digest  *bridge.Digest
 }
 
@@ -52,7 +53,7 @@ type rig struct {
 	jobs []func() // for node 1, in order; each is announced by a message
 }
 
-// failure is what a machine's methods panic with: checks are everywhere, and
+// failure is the panic value of a machine's methods: checks are everywhere, and
 // half of them run on a goroutine that must not end the test itself.
 type failure struct{ err error }
 
@@ -108,7 +109,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 		body(r)
 	})
 	ended := try(func() { r.send(nil) })
-	detached := r.node[0].thread.Detach() // time goes on for node 1 alone
+	detached := r.node[0].thread.Detach() // time continues for node 1 alone
 	if err != nil || ended != nil {
 		cancel() // it may wait for something that will not come
 	}
@@ -125,7 +126,6 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	return err
 }
 
-// mustPlay is play for a test that must pass.
 func mustPlay(t *testing.T, c config, body func(r *rig)) {
 	t.Helper()
 	seed, start := unit.Seed(t), time.Now()
@@ -139,7 +139,7 @@ func mustPlay(t *testing.T, c config, body func(r *rig)) {
 	require.NoError(t, err, "replay with HVIA_SEED=%d", seed)
 }
 
-// mustCatch is play for a test on a faulty card, which it must notice.
+// mustCatch is play for a test that must notice a bug of the card.
 func mustCatch(t *testing.T, c config, body func(r *rig)) error {
 	t.Helper()
 	err := play(t, c, unit.Seed(t), func(r *rig) {
@@ -162,8 +162,8 @@ func (r *rig) send(job func()) {
 	}
 }
 
-// serve is node 1's goroutine. It ends with the first failure, after telling
-// node 0, whose time then goes on without it.
+// serve is node 1's goroutine. It ends with the first failure, after a notice
+// to node 0, whose time then continues without it.
 func (r *rig) serve() {
 	thread := r.node[1].thread
 	for i := 0; ; i++ {
@@ -187,7 +187,7 @@ func (r *rig) serve() {
 	}
 }
 
-// begin has node 1 do something; end waits until it is done.
+// begin makes node 1 do something; end waits until it is done.
 func (r *rig) begin(job func(m *machine)) { r.send(func() { job(r.node[1]) }) }
 
 func (r *rig) end() {
@@ -200,20 +200,20 @@ func (r *rig) end() {
 	}
 }
 
-// b has node 1 do something, and waits.
+// b makes node 1 do something, and waits.
 func (r *rig) b(job func(m *machine)) {
 	r.begin(job)
 	r.end()
 }
 
-// both has both machines do the same at the same time.
+// both makes both machines do the same at the same time.
 func (r *rig) both(job func(m *machine)) {
 	r.begin(job)
 	job(r.node[0])
 	r.end()
 }
 
-// settle waits until nothing is under way any more.
+// settle waits until nothing is in flight.
 func (r *rig) settle() {
 	r.sleep(200 * host.Microsecond)
 	r.both(func(m *machine) { m.awaitQuiet() })
@@ -230,9 +230,9 @@ func (r *rig) verify() {
 	})
 }
 
-// takesSeconds skips a test with -short. What is left then is one way through
-// each part: memory and counters compared, a message over pages, sends, frames
-// by a stranger, a run that is stopped, registers, an agent that begins again.
+// takesSeconds skips a test with -short, which keeps one way through each part:
+// memory and counters compared, a message over pages, sends, frames by a
+// stranger, a run that is stopped, registers, an agent restart.
 func takesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -240,7 +240,8 @@ func takesSeconds(t *testing.T) {
 	}
 }
 
-// stopped returns the reason for which the simulator ended the run, nil if it did not.
+// stopped returns the reason for which the simulator ended the run, nil if it
+// did not.
 func stopped(err error) *bridge.StopError {
 	var stop *bridge.StopError
 	errors.As(err, &stop)

@@ -11,7 +11,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// end is one side of a conversation: a VI and its memory, none of which any other VI may touch.
+// end is one side of a conversation: a VI and its memory, which no other VI may
+// touch.
 type end struct {
 	vi     *vi
 	source *region // sent from
@@ -22,17 +23,18 @@ type end struct {
 const (
 	endQueueBytes = 4 * pageBytes // of each queue
 	endBytes      = 9000          // of each region
-	longestText   = 6000          // of a message that is in order
+	longestText   = 6000          // of a valid message
 )
 
-// lengths of messages and buffers: where frames, bursts and lanes begin and end.
+// lengths of messages and buffers: where frames, bursts and lanes start and
+// end.
 var lengths = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, layout.MaxPayload - 1, layout.MaxPayload, layout.MaxPayload + 1,
 	2*layout.MaxPayload - 1, 2 * layout.MaxPayload, 2*layout.MaxPayload + 1, 3 * layout.MaxPayload, 4096, longestText}
 
-// segmentCounts are where chunks of a descriptor begin and end.
+// segmentCounts are where chunks of a descriptor start and end.
 var segmentCounts = []int{0, 1, 1, 1, 1, 2, 2, 3, 5, 6, 7, 9, 10, 11, 30}
 
-// converse makes a pair of VIs that send each other whatever VIA knows.
+// converse makes a pair of VIs with memory for all operations.
 func (r *rig) converse(index [2]uint8, tag [2]uint16) [2]*end {
 	var ends [2]*end
 	r.both(func(m *machine) {
@@ -55,7 +57,8 @@ func (m *machine) length() int {
 	return m.random.IntN(longestText + 1)
 }
 
-// pieces are n bytes in so many segments of a region, each anywhere in it, some of them empty.
+// pieces are n bytes in the given number of segments of a region, each anywhere
+// in it, some of them empty.
 func (m *machine) pieces(g *region, n, count int) []segment {
 	if count == 0 {
 		return nil
@@ -70,14 +73,14 @@ func (m *machine) pieces(g *region, n, count int) []segment {
 		k := cuts[i+1] - cuts[i]
 		p := g.part(m.random.IntN(g.length-k+1), k)
 		if k == 0 && m.random.IntN(2) == 0 {
-			p = segment{address: m.random.Uint64(), handle: m.random.Uint32()} // nobody looks at it
+			p = segment{address: m.random.Uint64(), handle: m.random.Uint32()} // never used
 		}
 		parts = append(parts, p)
 	}
 	return parts
 }
 
-// text makes a message that is in order.
+// text makes a valid message.
 func (e *end) text(peer *end) descriptor {
 	m := e.vi.m
 	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
@@ -100,7 +103,7 @@ func (e *end) text(peer *end) descriptor {
 	return d
 }
 
-// buffer makes a receive descriptor that is in order.
+// buffer makes a valid receive descriptor.
 func (e *end) buffer() descriptor {
 	m := e.vi.m
 	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
@@ -116,18 +119,18 @@ func (e *end) buffer() descriptor {
 	}
 	d := buffers(m.pieces(e.inbox, n, count)...)
 	switch m.random.IntN(10) {
-	case 0: // Length is a limit of its own
+	case 0: // Length is a separate limit
 		d.length = m.random.Uint32N(d.length + 1)
 	case 1:
 		d.length += m.random.Uint32N(100)
-	case 2: // means nothing here
+	case 2: // without meaning here
 		d = d.with(m.random.Uint32())
 		d.control |= layout.DescriptorControlQueueFenceMask
 	}
 	return d
 }
 
-// spoil makes something wrong with a descriptor of either queue.
+// spoil makes a descriptor of either queue invalid.
 func (m *machine) spoil(d *descriptor, receive bool) {
 	bad := func() *segment {
 		if len(d.data) == 0 {
@@ -167,7 +170,7 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 		s := bad()
 		s.address ^= 1 << m.random.IntN(64)
 	case 8:
-		s := bad() // a segment that the sum does not know of, or not all
+		s := bad() // a segment that the sum omits, at least in part
 		s.length += 1 + m.random.Uint32N(3000)
 	case 9:
 		if !receive && d.length > 0 { // the message stays without its end, or is too long for its buffers
@@ -175,7 +178,7 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 		}
 	case 10:
 		s := bad()
-		more := 1<<16 + 1 - d.length // beyond what the VI may
+		more := 1<<16 + 1 - d.length // beyond the VI's limit
 		s.length += more
 		d.length += more
 	case 11:
@@ -183,8 +186,9 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 	}
 }
 
-// conversation is messages both ways on some pairs of VIs, with whatever can go
-// wrong with a send or a receive. Whenever all is settled everything is compared.
+// conversation is messages both ways on some pairs of VIs, with all possible
+// errors of a send or a receive. Whenever all is settled everything is
+// compared.
 func conversation(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		const pairs = 2
@@ -267,7 +271,7 @@ func conversation(rounds uint64) func(r *rig) {
 			case 1, 2: // one side leaves in the middle of its work
 				n := r.random.IntN(2)
 				e, peer := ends[k][n], ends[k][1-n]
-				// A message that is open: its segments end too soon.
+				// An open message: its segments end too soon.
 				r.on(1-n, func(m *machine) {
 					d := buffers(m.pieces(peer.source, longestText, 3)...)
 					if m.random.IntN(2) == 0 {
@@ -323,7 +327,7 @@ func conversation(rounds uint64) func(r *rig) {
 	}
 }
 
-// on has a machine do something, and waits.
+// on makes a machine do something, and waits.
 func (r *rig) on(n int, job func(m *machine)) {
 	if n == 0 {
 		job(r.node[0])
@@ -332,9 +336,9 @@ func (r *rig) on(n int, job func(m *machine)) {
 	r.b(job)
 }
 
-// reconnect disconnects those ends that are not left yet and connects them
-// again. What lies in their receive queues is flushed; meanwhile is done between,
-// on both machines.
+// reconnect disconnects those ends that are still connected and connects them
+// again. Their posted receives are flushed; in between both machines run
+// meanwhile.
 func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 	r.both(func(m *machine) {
 		v := ends[m.thread.ID().Node].vi

@@ -23,7 +23,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// client is what a program has at its agent.
+// client is what a program has opened at its agent.
 type client struct {
 	t      *host.Thread
 	h      *driver.Host
@@ -70,7 +70,7 @@ func (c *client) create() (driver.VI, error) {
 	return v, err
 }
 
-// connect tries again while the peer does not wait yet.
+// connect retries while the peer does not wait yet.
 func (c *client) connect() error {
 	for left := 1000; ; left-- {
 		_, err := c.vi.Connect(c.t, driver.NodeMAC(1), "stopped", "", stoppedLimit)
@@ -83,8 +83,8 @@ func (c *client) connect() error {
 	}
 }
 
-// agentCommands are the operations of an agent, each on what open has made. Those
-// of connected begin when the VI is connected.
+// agentCommands are the operations of an agent, each on what open has made.
+// Those of connected start when the VI is connected.
 var agentCommands = []struct {
 	name      string
 	connected bool
@@ -120,13 +120,13 @@ var agentCommands = []struct {
 	{"counter", true, func(c *client) error { _, err := c.h.Counter(c.t, c.nic.ID, 0); return err }},
 }
 
-// peer answers connection requests until the client ends.
+// peer accepts connection requests until the client ends.
 func peer(t *host.Thread, h *driver.Host) error {
 	c := &client{t: t, h: h}
 	if err := c.open(); err != nil {
 		return err
 	}
-	if _, _, err := t.Receive(host.Never); err != nil { // whether one will come
+	if _, _, err := t.Receive(host.Never); err != nil { // to learn whether one will come
 		return err
 	}
 	request, err := h.ConnectWait(t, c.nic.ID, "stopped", stoppedLimit)
@@ -141,8 +141,8 @@ func peer(t *host.Thread, h *driver.Host) error {
 }
 
 // The simulator's process is stopped for 3 s while a command of the agent is in
-// flight, in free mode. Nothing ends: what the agent waits for is limited in
-// simulated time.
+// flight, in free mode. Nothing times out: the agent's limits are in simulated
+// time.
 func TestStoppedSimulator(t *testing.T) {
 	takesSeconds(t)
 	const stopped = 3 * time.Second
@@ -206,7 +206,7 @@ func TestStoppedSimulator(t *testing.T) {
 	require.NoError(t, errors.Join(failed...))
 }
 
-// Other processes want the processors while programs work, in free mode.
+// Other processes load the processors while programs work, in free mode.
 func TestLoadedMachine(t *testing.T) {
 	if os.Getenv("HVIA_LONG") != "1" {
 		t.Skip("loads the machine for half a minute: HVIA_LONG=1")

@@ -10,10 +10,11 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// slowSdram is the clock that strap SlowSdram wants.
+// slowSdram is the clock that strap SlowSdram requires.
 var slowSdram = map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod}
 
-// The straps that take the translation table apart change times and nothing else.
+// The straps that take the translation table apart change times and nothing
+// else.
 func TestTableStraps(t *testing.T) {
 	takesSeconds(t)
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"hvia/layout"
 )
 
-// talk is what one end of a pair at a reliable level says to the other: sends,
-// RDMA writes and reads that are in order, each with memory of its own.
+// talk is the traffic of one end of a pair at a reliable level: valid sends,
+// RDMA writes and reads, each with separate memory.
 type talk struct {
 	from, to               *vi
 	source, sink           *region // of from
@@ -17,7 +17,6 @@ type talk struct {
 	received               int     // receive descriptors that were posted
 }
 
-// operation is what a message of a talk is.
 type operation int
 
 const (
@@ -35,13 +34,13 @@ const (
 	talkSend   = 5000
 )
 
-// limits are what a reliable connection is made with.
+// limits are the limits of a reliable connection.
 type limits struct {
 	window, retryLimit, timeoutLog2 uint8
 }
 
-// talkers makes two VIs that each say something to the other, not connected yet.
-// Their completion queues are those of the two nodes, number plus one.
+// talkers makes two VIs that each talk to the other, not connected yet. Their
+// completion queues are those of the two nodes, number plus one.
 func (r *rig) talkers(index [2]uint8, tag uint16, level layout.Reliability, c limits, queues [2]uint8) [2]*talk {
 	x := [2]*talk{{}, {}}
 	r.both(func(m *machine) {
@@ -62,7 +61,7 @@ func (r *rig) talkers(index [2]uint8, tag uint16, level layout.Reliability, c li
 	return x
 }
 
-// ready posts receive descriptors, on the thread of who receives.
+// ready posts receive descriptors, on the receiver's thread.
 func (x *talk) ready(n int) {
 	for range n {
 		x.to.postReceive(buffers(x.inbox.part(x.received%talkInbox*talkSend, talkSend)))
@@ -70,7 +69,7 @@ func (x *talk) ready(n int) {
 	}
 }
 
-// say posts messages, on the thread of who sends.
+// say posts messages, on the sender's thread.
 func (x *talk) say(operations ...operation) {
 	random := x.from.m.random
 	for _, k := range operations {
@@ -89,14 +88,14 @@ func (x *talk) say(operations ...operation) {
 	}
 }
 
-// await waits until all of them are complete, on the thread of who sends.
+// await waits until all of them are complete, on the sender's thread.
 func (x *talk) await() {
 	for _, o := range x.from.reliable.own {
 		o.p.await()
 	}
 }
 
-// heard tells the model that they are, each once and in order.
+// heard updates the model: they are complete, each once and in order.
 func (x *talk) heard() {
 	v := x.from
 	for _, o := range v.reliable.own {
@@ -128,14 +127,14 @@ func (x *talk) hear(o *ownMessage) {
 	x.sink.expect(int(to.address-x.sink.address), x.library.bytes(int(o.p.remote.address-x.library.address), int(to.length)))
 }
 
-// ofTransport are those of the exact counters that depend on what a reliable VI
-// sends again and when, and on how many acknowledgements become one.
+// ofTransport are those of the exact counters that depend on a reliable VI's
+// retransmissions and their times, and on how many acknowledgements are merged.
 var ofTransport = []layout.Counter{
 	layout.CounterTransmitMessage, layout.CounterTransmitFrame, layout.CounterTransmitAborted, layout.CounterMacTransmitFrame, layout.CounterMacReceiveFrame,
 }
 
-// lossy says that a node's counters depend on what the wire loses, too. What was
-// accepted, completed and told stays exact.
+// lossy marks a node's counters as dependent on what the wire loses, too. The
+// counts of accepted, completed and reported messages stay exact.
 func (m *machine) lossy() {
 	m.inexact = append(slices.Clone(ofTransport), layout.CounterMacReceiveBad, layout.CounterReceiveOldSequence, layout.CounterReceiveOutOfOrder,
 		layout.CounterReceiveReadLimit)

@@ -13,7 +13,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// badWire loses, doubles and reorders frames both ways.
+// badWire drops, duplicates and reorders frames both ways.
 var badWire = sim.WireFaults{Faults: []sim.WireFault{
 	{Kind: layout.WireFaultDrop, Frames: sim.FrameSelection{Share: sim.Percent(4)}},
 	{Kind: layout.WireFaultDuplicate, Frames: sim.FrameSelection{Share: sim.Percent(3)}},
@@ -21,7 +21,8 @@ var badWire = sim.WireFaults{Faults: []sim.WireFault{
 	{Kind: layout.WireFaultCorrupt, Frames: sim.FrameSelection{Share: sim.Percent(1)}},
 }}
 
-// exchange has both ends of a pair say so much, waits, and tells the model.
+// exchange makes both ends of a pair send the given rounds, waits, and updates
+// the model.
 func (r *rig) exchange(x [2]*talk, rounds int) {
 	r.both(func(m *machine) { x[1-m.thread.ID().Node].ready(rounds) })
 	r.both(func(m *machine) {
@@ -38,8 +39,8 @@ func (r *rig) exchange(x [2]*talk, rounds int) {
 	x[1].heard()
 }
 
-// The numbers of a connection wrap with messages of all kinds under way both
-// ways, on a wire that loses some of their frames and acknowledgements.
+// The numbers of a connection wrap with messages of all kinds in flight both
+// ways, on a lossy link that drops some of their frames and acknowledgements.
 func TestSequenceWraps(t *testing.T) {
 	takesSeconds(t)
 	for _, level := range reliableLevels {
@@ -79,10 +80,10 @@ func TestSequenceWraps(t *testing.T) {
 	}
 }
 
-// A card is reset in the middle of a reliable stream, by software or by RST#. Its
-// peer tries as often as it was told, gives the oldest descriptor that is not
-// complete TransportError and flushes the rest when it is disconnected. The card
-// that was reset works again when it was started and connected anew.
+// A card is reset in the middle of a reliable stream, by software or by RST#.
+// Its peer retries up to its limit, completes the oldest incomplete descriptor
+// with TransportError and flushes the rest at the disconnect. The reset card
+// works again after a start and a new connection.
 func TestResetUnderReliableStream(t *testing.T) {
 	takesSeconds(t)
 	for node := range 2 {
@@ -101,7 +102,7 @@ func TestResetUnderReliableStream(t *testing.T) {
 }
 
 // cutOff resets a node's card under a stream between two nodes, and ends with
-// both cards as they were in the beginning.
+// both cards as they were at the start.
 func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	const (
 		timeoutLog2 = 12
@@ -138,8 +139,8 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	r.on(left, func(m *machine) {
 		m.errors = append(m.errors, asyncError{layout.AsyncErrorConnectionLost, out.from.index})
 		m.takeErrors(patience)
-		// A timeout begins with the last frame that is sent, so those that are sent again add to it:
-		// a window at first, then half of what it was each time.
+		// A timeout starts with the last frame sent, so retransmissions add to
+		// it: a window at first, then half as many each time.
 		took := m.thread.Now() - struck
 		if took < (retryLimit+1)*timeout-100*host.Microsecond || took > (retryLimit+1)*timeout+2*window*16*host.Microsecond {
 			m.fail("the connection was given up %v after the reset, with %d timeouts of %v", took, retryLimit+1, timeout)
@@ -155,7 +156,8 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		if well == len(own) {
 			m.fail("the stream of %d messages was over when its peer was reset", well)
 		}
-		// The oldest that is not complete: a read keeps its buffers until the disconnect.
+		// The oldest incomplete one: a read owns its buffers until the
+		// disconnect.
 		failed := own[well]
 		if !failed.p.done() && !failed.read {
 			m.fail("message %d has not ended, and the connection is given up", well)
@@ -169,7 +171,8 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
 			m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
 		}
-		// Behind a read there may be what was acknowledged, and not behind any other.
+		// Behind a read, and no other request, there may be acknowledged
+		// requests.
 		acknowledged := failed.read
 		for i, o := range own[well+1:] {
 			switch status := o.p.statusWord(); {
@@ -180,13 +183,14 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 			}
 		}
 		m.awaitQuiet()
-		// What came of the peer's messages before it was reset only the card knows.
+		// Only the card knows what it did with the peer's messages before its
+		// reset.
 		m.reset()
 		m.start()
 	})
-	// What the peer sent again found nobody that it could be for.
+	// The peer's retransmissions met no VI.
 	r.on(node, func(m *machine) { m.counts[layout.CounterReceiveBadVI] = m.counter(layout.CounterReceiveBadVI) })
-	// Now all of it once more, with both cards new.
+	// All of it again, with both cards new.
 	y := r.talkers([2]uint8{10, 9}, 56, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
 	r.connect(y[0].from, y[1].from)
 	r.both(func(m *machine) { m.lossy() })
@@ -195,8 +199,8 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	r.both(func(m *machine) { m.reset(); m.start() })
 }
 
-// A completion queue that is full loses entries, counts and tells each of them,
-// and goes on in its order when there is room. The descriptors are complete.
+// A full completion queue loses entries, counts and reports each of them, and
+// continues in order when there is capacity. The descriptors are complete.
 func TestCompletionQueueFull(t *testing.T) {
 	takesSeconds(t)
 	for _, log2 := range []uint32{1, 3} {
@@ -258,9 +262,9 @@ func queueFull(log2 uint32, rounds uint64) func(r *rig) {
 	}
 }
 
-// A completion queue of both work queues of several VIs gets other rings while
-// they all talk: no entry is lost, doubled or out of the order of its queue, and
-// nothing is written to a ring that was left.
+// A completion queue of both work queues of several VIs is resized while they
+// all talk: no entry is lost, duplicated or out of the order of its queue, and
+// nothing is written to an old ring.
 func TestCompletionQueueResize(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, queueResize((unit.Sizes{Normal: 12, Long: 500}).Pick()))
@@ -305,7 +309,7 @@ func queueResize(most uint64) func(r *rig) {
 				for begin := m.thread.Now(); total > 0; m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond)))) {
 					var entries []completionEntry
 					if m.random.IntN(3) == 0 {
-						// All that can come fit into the smallest one.
+						// All entries that can come fit into the smallest one.
 						entries = queue[n].resize(uint32(5 + m.random.IntN(6)))
 						resized[n]++
 					}
@@ -315,7 +319,8 @@ func queueResize(most uint64) func(r *rig) {
 						if came[e] > want[e] {
 							m.fail("%d entries of %v, want %d", came[e], e, want[e])
 						}
-						// It follows the Status, and those of a queue are in its order.
+						// It follows the Status, and those of a queue are in
+						// its order.
 						for i := range all {
 							v := all[i][n].from
 							if v.index != e.vi {
@@ -346,7 +351,8 @@ func queueResize(most uint64) func(r *rig) {
 		if resized[0] == 0 || resized[1] == 0 {
 			fail("the completion queues were resized %v times", resized)
 		}
-		// Destroyed, a queue says how many entries its last ring was given, and its VIs have none.
+		// A destroyed queue reports the number of entries in its last ring; its
+		// VIs have none.
 		r.both(func(m *machine) {
 			q := queue[m.thread.ID().Node]
 			if n := q.destroy(); n != q.ring.consumed {

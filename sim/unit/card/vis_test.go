@@ -9,15 +9,15 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// stream is one VI of many, with memory of its own at both ends.
+// stream is one VI of many, with separate memory at both ends.
 type stream struct {
 	vi             [2]*vi
 	source, target [2]*region
 	fault          int
 }
 
-// What is wrong with some of the VIs; the number of the fault is kept in the
-// stream so that the test can say which it was.
+// Faults of some of the VIs; the stream stores the number of its fault for
+// messages of the test.
 const (
 	faultNone      = iota
 	faultTag       // the target region has another tag than the VI
@@ -28,13 +28,13 @@ const (
 	faultLocalTag  // the source region has another tag
 	faultUnlinked  // the peer's VI was never connected
 	faultKinds     = iota
-	faultyVIs      = 2 // of each kind: few enough for the places that the card has for asynchronous errors
+	faultyVIs      = 2 // of each kind: few enough for the card's asynchronous error slots
 	remoteFaults   = faultStale
 	messagesOfEach = 4
 )
 
-// manyVIs has so many VIs in each direction at once send messages of mixed
-// sizes, some of them with something wrong, which must stop nothing but
+// manyVIs makes the given number of VIs in each direction send messages of
+// mixed sizes at once, some of them with a fault, which must stop nothing but
 // their own messages.
 func manyVIs(count int) func(r *rig) {
 	return func(r *rig) {
@@ -83,7 +83,7 @@ func manyVIs(count int) func(r *rig) {
 				for _, i := range m.random.Perm(count) {
 					s := streams[i]
 					if s.fault != faultNone && s.fault <= remoteFaults && k > 0 {
-						continue // one error of each VI: more would not fit the card's places for them
+						continue // one error of each VI: more would not fit the card's slots
 					}
 					source, target := s.source[n], s.target[1-n]
 					length := m.random.IntN(min(source.length, target.length) + 1)
@@ -107,7 +107,7 @@ func TestManyVIs(t *testing.T) {
 	mustPlay(t, config{}, manyVIs(int(unit.Sizes{Short: 24, Normal: 100, Long: 250}.Pick())))
 }
 
-// mangles are what is wrong with a descriptor.
+// mangles are errors in a descriptor.
 var mangles = []func(r *rig, d *descriptor){
 	func(r *rig, d *descriptor) { d.control ^= 1 << r.random.IntN(16) },
 	func(r *rig, d *descriptor) { d.control = uint16(r.random.IntN(4)) },
@@ -129,8 +129,8 @@ var mangles = []func(r *rig, d *descriptor){
 	func(r *rig, d *descriptor) { d.remote.handle ^= 1 << r.random.IntN(32) },
 }
 
-// badDescriptors posts descriptors of which most are wrong somewhere, on VIs
-// of which one is not connected.
+// badDescriptors posts descriptors, most of them with errors, on VIs of which
+// one is not connected.
 func badDescriptors(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		var streams [6]stream

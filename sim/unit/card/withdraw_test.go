@@ -12,12 +12,12 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// withdrawals deregisters memory while messages that use it are under way: the
+// withdrawals deregisters memory while messages that use it are in flight: the
 // target, the source, or the descriptors. In the instant in which the card
-// says that it is done, the frames are taken out of use, so any later
-// access ends the run. What did happen must be a whole number of frames, in
-// order, and everything else must follow from that number. A second VI between
-// the same cards must notice nothing.
+// reports that it is done, the frames are taken out of use, so any later access
+// ends the run. The completed part must be a whole number of frames, in order,
+// and everything else must follow from that number. A second VI between the
+// same cards must not be affected.
 func withdrawals(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		const messages = 5
@@ -48,11 +48,12 @@ func withdrawals(rounds uint64) func(r *rig) {
 					target, quietTarget = m.register(m.random.IntN(pageBytes), total, 4, true), m.register(6, 9000, 2, true)
 				}
 			})
-			// Both at one time: the descriptors, and at some time later the withdrawal.
+			// Both at one time: the descriptors, and later the withdrawal.
 			after := host.Time(r.random.Int64N(int64(350 * host.Microsecond)))
 			victim := []*region{target, source, v[0].send.region}[what]
 			r.begin(func(m *machine) {
-				// What comes in goes first on the bus, so that what goes out takes its time.
+				// Incoming traffic has priority on the bus, which delays the
+				// outgoing.
 				for i := range 3 {
 					other[1].post(rdmaWrite(backSource, 6000*i, 6000, backTarget, 6000*i))
 				}
@@ -83,14 +84,15 @@ func withdrawals(rounds uint64) func(r *rig) {
 			r.end()
 			r.settle()
 
-			// Now that it is over: how far did it come?
+			// Afterwards: how far did it come?
 			accepted, late := 0, false
 		messages:
 			for i, p := range v[0].send.posted {
 				switch {
 				case what == 2 && !p.done():
-					// Not reached, and with it those behind it that only its link leads to. One
-					// whose doorbell found the queue empty is looked for by itself.
+					// Not reached, and with it those behind it that only its
+					// link reaches. One whose doorbell found the queue empty is
+					// fetched separately.
 					bad := v[0].m.counter(layout.CounterDescriptorBad) - v[0].m.counts[layout.CounterDescriptorBad]
 					if bad < 1 || int(bad) > messages-i {
 						fail("%d descriptors could not be reached, of the last %d posted", bad, messages-i)
@@ -104,7 +106,8 @@ func withdrawals(rounds uint64) func(r *rig) {
 					}
 					break messages
 				case what == 1 && p.statusWord()&layout.DescriptorStatusProtectionErrorMask != 0:
-					// Some frames of it may have left; the length says how many.
+					// Some frames of it may have left; the length says how
+					// many.
 					moved := int(p.lengthWord())
 					if moved%layout.MaxPayload != 0 || moved >= lengths[i] {
 						fail("a message of %d bytes was given up after %d", lengths[i], moved)
@@ -163,7 +166,7 @@ func withdrawals(rounds uint64) func(r *rig) {
 					v[0].send.region, v[0].send.at = m.register(0, pageBytes, v[0].tag, false), 0
 				}
 			})
-			// The first descriptor that could not be reached broke the send queue.
+			// The first unreachable descriptor broke the send queue.
 			if what == 2 {
 				r.both(func(m *machine) { v[m.thread.ID().Node].disconnect() })
 				r.connect(v[0], v[1])
@@ -215,15 +218,15 @@ func (v *vi) sentFrame(f []byte) {
 	v.peer.hear(f)
 }
 
-// holds says whether a frame's payload is in the region.
+// holds reports whether a frame's payload is in the region.
 func (g *region) holds(frame []byte) bool {
 	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 	payload := frame[layout.HeaderBytes : layout.HeaderBytes+int(h.PayloadLength())]
 	return bytes.Equal(g.bytes(int(h.Address()-g.address), len(payload)), payload)
 }
 
-// cut foretells what a frame leaves behind whose region went after its first
-// page had been translated and before its second: some whole bursts.
+// cut predicts the traces of a frame whose region went after its first page had
+// been translated and before its second: some complete bursts.
 func (g *region) cut(frame []byte) {
 	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 	payload := frame[layout.HeaderBytes : layout.HeaderBytes+int(h.PayloadLength())]

@@ -16,9 +16,9 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// Another thread of the host goes on with its reads and writes while the bus is
-// reset again and again: each read is answered, soon, by the card or by nobody,
-// and what is written while nobody is there is lost.
+// Another thread of the host continues its reads and writes while the bus is
+// reset repeatedly: each read completes soon, with or without a card that
+// answers, and writes without a card are lost.
 func TestHostAccessesInBusReset(t *testing.T) {
 	const answerLimit = 20 * host.Microsecond
 	seed := unit.Seed(t)
@@ -100,7 +100,8 @@ func TestHostAccessesInBusReset(t *testing.T) {
 			if err := x.Sleep(host.Time(random.Int64N(int64(30 * host.Microsecond)))); err != nil {
 				return err
 			}
-			// Some strike while the one before lasts, or while the card is configured.
+			// Some strike during the one before, or while the card is
+			// configured.
 			for range 1 + random.IntN(2) {
 				if err := x.ResetBus(1 + host.Time(random.Int64N(int64(4*host.Microsecond)))); err != nil {
 					return err
@@ -130,8 +131,8 @@ func TestHostAccessesInBusReset(t *testing.T) {
 	require.True(t, d.Reproducible)
 }
 
-// What is no reset is refused: a span that nobody could mean, a node whose kind
-// has no such line.
+// An invalid reset is rejected: a span out of range, a node whose kind has no
+// such line.
 func TestBusResetRefused(t *testing.T) {
 	program, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)

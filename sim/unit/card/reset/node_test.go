@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reset_test strikes cards that work with all resets that there are,
-// RST# of the bus, soft reset and ResetVI, at moments of all kinds, and wants a
-// clean start, new connections and verified transfers after each.
+// Package reset_test strikes busy cards with all kinds of reset, RST# of the
+// bus, soft reset and ResetVI, at moments of all kinds, and requires a clean
+// start, new connections and verified transfers after each.
 package reset_test
 
 import (
@@ -35,11 +35,11 @@ const (
 	patience    = 50 * host.Millisecond // for what takes a few at most
 )
 
-// viIndex are the places of the VIs on the card: the same ones in every life of
-// it, so that what one life leaves behind meets the next.
+// viIndex are the indices of the VIs on the card: the same ones after every
+// reset, so that the new VIs meet what an old one left behind.
 var viIndex = [viCount]uint32{0, 77, 255}
 
-// failure is what a node's methods panic with: checks are everywhere.
+// failure is the panic value of a node's methods: checks are everywhere.
 type failure struct{ err error }
 
 func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
@@ -59,8 +59,8 @@ func try(f func()) (err error) {
 	return nil
 }
 
-// shared is what the two nodes tell each other, each in its own half; barriers
-// lie between the telling and the reading.
+// shared is data that the two nodes exchange, each in its half; barriers
+// separate writing and reading.
 type shared struct {
 	mu    sync.Mutex
 	ends  [2][viCount]end
@@ -68,7 +68,6 @@ type shared struct {
 	raw   [2]uint32 // number of the last raw frame
 }
 
-// end is one end of a connection.
 type end struct {
 	number   uint16
 	sequence uint32
@@ -76,7 +75,7 @@ type end struct {
 	handle   uint32
 }
 
-// node is one host: its thread, its memory, and its card in its present life.
+// node is one host: its thread, its memory, and its card since the last reset.
 type node struct {
 	index  int
 	thread *host.Thread
@@ -88,15 +87,15 @@ type node struct {
 	card       *driver.Card
 	table      *att.Table
 	list       *mem.Buffer // page lists of commands
-	block      *mem.Buffer // command block of a command that is not waited for
+	block      *mem.Buffer // command block of a command without a wait
 	vis        [viCount]*vi
 	generation uint8
 	frames     uint32 // raw frames sent so far: each has a number
-	lost       uint32 // frames that the MAC had dropped when it was last looked
+	lost       uint32 // frames that the MAC had dropped at the last check
 	tally      tally
 }
 
-// tally counts what was done to a card.
+// tally counts the resets of a card and the verified messages.
 type tally struct {
 	strikes  [strikeKinds]int
 	messages int // verified
@@ -144,13 +143,13 @@ func (n *node) allocate(bytes int, kind bridge.UseKind) (*mem.Buffer, []uint32) 
 	return b, pages
 }
 
-// give takes a buffer back: any later access of the card ends the run.
+// give frees a buffer: any later access of the card ends the run.
 func (n *node) give(b *mem.Buffer, kind bridge.UseKind) {
 	n.check(n.memory.Unpin(kind, b.Address(), uint64(b.Len())))
 	n.check(b.Free())
 }
 
-// enable brings a card up that has been reset, as far as its ring and its MAC go.
+// enable brings up the ring and the MAC of a card after a reset.
 func (n *node) enable() {
 	var err error
 	n.card, err = driver.OpenCard(n.thread, n.memory, host.NoCosts{})
@@ -158,7 +157,7 @@ func (n *node) enable() {
 	n.check(n.card.Start(driver.NodeMAC(n.index), regionLimit))
 }
 
-// start brings up a card that has been reset, with all that it had before.
+// start brings up a card after a reset, with all that it had before.
 func (n *node) start() {
 	n.enable()
 	var err error
@@ -173,7 +172,7 @@ func (n *node) start() {
 	}
 }
 
-// forget takes all memory back from a card that has been reset.
+// forget takes all memory from a card after a reset.
 func (n *node) forget() {
 	if n.card != nil {
 		n.check(n.card.Release())
@@ -207,7 +206,7 @@ var stateless = []struct {
 	{"AsyncErrorInfo", layout.RegisterAsyncErrorInfoOffset},
 }
 
-// clean sees that a card that has been reset remembers nothing.
+// clean checks that a card has no old state after a reset.
 func (n *node) clean() {
 	for begin := n.thread.Now(); n.read(layout.RegisterStateOffset)&layout.RegisterStateReadyMask == 0; n.sleep(host.Microsecond) {
 		if n.thread.Now() > begin+patience {
@@ -227,7 +226,7 @@ func (n *node) clean() {
 	for c := range uint32(layout.CounterSlots) {
 		switch layout.Counter(c) {
 		case layout.CounterSdramRefresh, layout.CounterPciTargetWrite, layout.CounterPciTargetRead:
-			continue // they have begun to count again
+			continue // they have started to count again
 		}
 		if v := n.read(layout.CounterBase + 4*c); v != 0 {
 			n.fail("counter %v is %d after a reset", layout.Counter(c), v)
@@ -235,14 +234,14 @@ func (n *node) clean() {
 	}
 }
 
-// losses are the frames that the MAC had no room for.
+// losses is the number of frames that the full MAC dropped.
 func (n *node) losses() uint32 {
 	v, err := n.card.Counter(layout.CounterMacReceiveOverrun)
 	n.check(err)
 	return v
 }
 
-// listed puts a page list where a command finds it.
+// listed writes a page list for a command.
 func (n *node) listed(c layout.Command, pages []uint32, level2 uint32) {
 	for i, p := range pages {
 		layout.AttLevel2(n.list.Bytes()[layout.AttLevel2Size*i:]).SetPage(p)
@@ -266,7 +265,7 @@ func (n *node) register(b *mem.Buffer, pages []uint32, tag uint16) uint32 {
 	return uint32(g.Handle)
 }
 
-// begin has the card start a command and does not wait for it.
+// begin starts a command without waiting for it.
 func (n *node) begin(op layout.CommandOpcode, fill func(c layout.Command)) {
 	c := layout.Command(n.block.Bytes()[:layout.CommandSize])
 	clear(c)
@@ -275,7 +274,7 @@ func (n *node) begin(op layout.CommandOpcode, fill func(c layout.Command)) {
 	n.check(n.card.Write(layout.RegisterCommandAddressOffset, n.block.Physical(nil, 0, layout.CommandSize)[0].Address))
 }
 
-// found waits until the host has given the card its place on the bus again.
+// found waits until the host has configured the card on the bus again.
 func (n *node) found() {
 	for begin := n.thread.Now(); ; n.sleep(host.Microsecond / 3) {
 		switch v := n.read(layout.RegisterIDOffset); v {
@@ -291,7 +290,7 @@ func (n *node) found() {
 	}
 }
 
-// nobody is what a read gives that no card answers.
+// nobody is the value of a read that no card answers.
 const nobody = 0xffffffff
 
 // raw sends raw frames, each with its number.
@@ -314,7 +313,8 @@ func fillRaw(f []byte, node int, number uint32) {
 	pattern(body[4:], uint64(node)<<32|uint64(number))
 }
 
-// hear waits for a raw frame of that number; those before it may have been lost.
+// hear waits for the raw frame of that number; those before it may have been
+// lost.
 func (n *node) hear(number uint32) {
 	left := n.thread.Countdown(patience)
 	for found := false; !found; n.sleep(host.Microsecond) {
@@ -350,8 +350,8 @@ func pattern(b []byte, key uint64) {
 // config is what differs between runs. The zero value is a plain one.
 type config struct {
 	straps  uint32
-	program string // a simulator with planted faults
-	noSkip  bool   // quiet spans are simulated clock by clock
+	program string // a simulator with injected bugs
+	noSkip  bool   // idle spans are simulated clock by clock
 	digest  *bridge.Digest
 }
 
@@ -392,7 +392,7 @@ func play(t *testing.T, c config, seed uint64, script func(n *node)) error {
 		wg.Go(func() {
 			errs[i] = try(func() { n.start(); script(n) })
 			if errs[i] != nil {
-				// What the other one meets then is not what went wrong.
+				// Errors of the other node follow from this one.
 				once.Do(func() { first = errs[i]; cancel() })
 			}
 			errs[i] = errors.Join(errs[i], n.thread.Detach())

@@ -26,19 +26,17 @@ const (
 	strikeKinds
 )
 
-// moment is when a reset strikes.
 type moment int
 
 const (
 	anyTime       moment = iota
 	afterDoorbell        // a few clocks
-	afterCommand         // while the card carries one out, or at least a few clocks after it was told
+	afterCommand         // while the card carries one out, or at least a few clocks after it was posted
 	whileBooting         // after another reset of the card, or in the middle of it
 	whileEnabling        // while the card configures its MAC
 	moments
 )
 
-// blow is one strike, as both nodes know it.
 type blow struct {
 	kind strikeKind
 	node int // whose card
@@ -47,7 +45,7 @@ type blow struct {
 	at   host.Time // from the begin of the round
 }
 
-// strikes is how many resets it is in all: some moments take one to come about.
+// strikes is the number of resets in total: some moments take one to create.
 func (b blow) strikes() int {
 	if b.kind != strikeVI && (b.when == whileBooting || b.when == whileEnabling) {
 		return 2
@@ -57,18 +55,19 @@ func (b blow) strikes() int {
 
 func (b blow) affects(k int) bool { return b.kind != strikeVI || b.vi == k }
 
-// most are the largest distances of what is to be hit.
+// Largest distances to the moments.
 const (
 	trafficSpan = 400 * host.Microsecond
 	bootSpan    = 350 * host.Microsecond // the SDRAM's power-up wait and more
 	enableSpan  = 40 * host.Microsecond  // a few dozen transactions of the MAC's bus
 	nearSpan    = 4 * host.Microsecond
 	holdSpan    = 5 * host.Microsecond // of RST#
-	// What card.md says of a soft reset with BusMaster off, 330 clocks, and the accesses that see it.
+	// card.md gives 330 clocks for a soft reset with BusMaster off; the rest is
+	// for the accesses that see it.
 	offLimit = 12 * host.Microsecond
 )
 
-// TestResets: RST#, soft reset and ResetVI under traffic.
+// RST#, soft reset and ResetVI under traffic.
 func TestResets(t *testing.T) {
 	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
 }
@@ -91,7 +90,7 @@ func TestResetsWithStraps(t *testing.T) {
 	}
 }
 
-// blows is a script of so many strikes, or one more.
+// blows is a script of the given number of strikes, or one more.
 func blows(t *testing.T, strikes int) func(n *node) {
 	seed := unit.Seed(t)
 	return func(n *node) {
@@ -147,7 +146,7 @@ func (n *node) load() {
 	}
 }
 
-// survive goes on while the peer is struck, and ends the connections that it lost.
+// survive continues while the peer is struck, and closes the lost connections.
 func (n *node) survive(b blow) {
 	n.sleep(b.at / 2)
 	n.load()
@@ -218,7 +217,7 @@ func (n *node) resetCard(b blow) {
 		} else {
 			n.resetBus()
 			if b.kind != strikeBus {
-				n.found() // there is no register to write to before
+				n.found() // before, there is no register to write to
 			}
 			n.sleep(n.below(bootSpan))
 		}
@@ -253,7 +252,8 @@ func (n *node) strike(kind strikeKind) {
 	}
 	n.forget()
 	if kind == strikeOff {
-		// From here on any transfer from before the reset goes to memory that is not the card's.
+		// From here on any transfer from before the reset goes to memory
+		// outside the card's.
 		n.check(n.thread.Write(command, n.command()|layout.PciConfigCommandMasterEnableMask))
 		n.sleep(n.below(nearSpan))
 	}
@@ -262,14 +262,15 @@ func (n *node) strike(kind strikeKind) {
 // command is the address of the command register in configuration space.
 const command = layout.PciConfigBase + layout.PciConfigCommandOffset
 
-// command reads that register without the status bits, which would clear what is written 1.
+// command reads that register without the status bits, which are cleared by
+// writing 1.
 func (n *node) command() uint32 {
 	v, err := n.thread.Read(command)
 	n.check(err)
 	return v & 0xffff
 }
 
-// resetBus asserts RST#. Not even the access that is on the bus ends after it.
+// resetBus asserts RST#. Not even the access on the bus completes after it.
 func (n *node) resetBus() {
 	n.check(n.thread.ResetBus(1 + n.below(holdSpan)))
 	n.forget()
@@ -286,8 +287,8 @@ func (n *node) askSoft() {
 	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
 }
 
-// resetVI strikes one VI. From the end of the command on nothing of it may be
-// touched, although its memory is still registered; the others go on.
+// resetVI strikes one VI. After the command nothing of it may be touched,
+// although its memory is still registered; the other VIs continue.
 func (n *node) resetVI(b blow) {
 	n.approach(b)
 	v := n.vis[b.vi]
@@ -306,7 +307,7 @@ func (n *node) resetVI(b blow) {
 	v.create()
 }
 
-// connect connects the VIs that are not connected, with both nodes in step.
+// connect connects the unconnected VIs, with both nodes in step.
 func (n *node) connect(which func(k int) bool) {
 	var own [viCount]end
 	for k, v := range n.vis {
@@ -323,8 +324,8 @@ func (n *node) connect(which func(k int) bool) {
 	n.meet()
 }
 
-// verify sends on all VIs and on the raw port, both ways, and compares all that
-// came since the last time.
+// verify sends on all VIs and on the raw port, both ways, and compares
+// everything that arrived since the last time.
 func (n *node) verify() {
 	for _, v := range n.vis {
 		v.writeNext()
@@ -351,7 +352,8 @@ func (n *node) verify() {
 	n.meet()
 }
 
-// Left out or evaluated, quiet clocks must make no difference, in resets neither.
+// Whether idle clocks are skipped or simulated must make no difference, in
+// resets neither.
 func TestRepeatable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates every clock")

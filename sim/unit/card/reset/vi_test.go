@@ -12,11 +12,11 @@ import (
 	"hvia/vipl"
 )
 
-// Each VI has one registered buffer: a page of descriptors, then places for the
-// messages that it sends, the bytes that it writes, what it receives, and what
-// the peer writes.
+// Each VI has one registered buffer: a page of descriptors, then slots for the
+// messages that it sends, the bytes that it writes, its receives, and the
+// peer's writes.
 const (
-	places     = 8 // receives posted at a time, and places of each kind
+	places     = 8 // posted receives, and slots of each kind
 	placeBytes = mem.PageBytes
 	ringSlots  = mem.PageBytes / vipl.DescriptorBytes / 2 // of each queue
 
@@ -76,7 +76,7 @@ func (v *vi) command(op layout.CommandOpcode, state layout.VIState, own end) {
 
 func (v *vi) create() { v.command(layout.CommandOpcodeCreateVI, layout.VIStateIdle, end{}) }
 
-// disconnect has the card flush what was posted, and sees that it did.
+// disconnect makes the card flush posted descriptors, and checks that it did.
 func (v *vi) disconnect() {
 	v.command(layout.CommandOpcodeDisconnectVI, layout.VIStateIdle, end{})
 	for _, q := range []*queue{&v.send, &v.receive} {
@@ -88,7 +88,7 @@ func (v *vi) disconnect() {
 	}
 }
 
-// offer tells the peer how to connect.
+// offer publishes for the peer how to connect.
 func (v *vi) offer() end {
 	n := v.n
 	n.generation++
@@ -100,7 +100,7 @@ func (v *vi) offer() end {
 	return e
 }
 
-// connect connects to what the peer has offered, with receives posted.
+// connect connects to what the peer has published, with receives posted.
 func (v *vi) connect(own end) {
 	v.n.shared.mu.Lock()
 	v.peer = v.n.shared.ends[1-v.n.index][v.k]
@@ -141,7 +141,7 @@ func (v *vi) listen() {
 	v.post(&v.receive, func(d *vipl.Descriptor) error { return d.SetReceive(s) })
 }
 
-// What message i of a VI's connection is, both ends know.
+// messageKey identifies message i of a VI's connection at both ends.
 func messageKey(node int, number uint16, write bool, i int) uint64 {
 	key := uint64(node)<<63 | uint64(number)<<32 | uint64(i)
 	if write {
@@ -188,7 +188,7 @@ func (v *vi) writeNext() {
 	v.wrote++
 }
 
-// tell says how much was sent on a connection.
+// tell publishes how much was sent on a connection.
 func (v *vi) tell() {
 	s := v.n.shared
 	s.mu.Lock()
@@ -196,7 +196,8 @@ func (v *vi) tell() {
 	s.count[v.n.index][v.k] = struct{ sent, wrote int }{v.sent, v.wrote}
 }
 
-// sentAll waits until everything posted for sending has gone out well.
+// sentAll waits until everything posted for sending has completed without
+// error.
 func (v *vi) sentAll() {
 	for i := max(0, v.send.posted-ringSlots); i < v.send.posted; i++ {
 		d := v.descriptor(&v.send, i)
@@ -212,8 +213,8 @@ func (v *vi) awaitDone(what string, d *vipl.Descriptor) {
 	v.n.await(what, v.buffer.Physical(nil, at, 4)[0], v.buffer.Bytes()[at:at+4], func(s uint32) bool { return vipl.DescriptorStatus(s).Done() })
 }
 
-// judge waits for all that the peer has sent and compares every byte. Its last
-// message comes after its last write.
+// `judge` waits for everything that the peer has sent and compares every byte.
+// The peer's last message comes after its last write.
 func (v *vi) judge() {
 	n := v.n
 	n.shared.mu.Lock()
@@ -247,7 +248,7 @@ func (v *vi) judge() {
 	}
 }
 
-// refill posts receives for those that were used up.
+// refill posts receives for the consumed ones.
 func (v *vi) refill() {
 	for v.receive.posted < v.judged.sent+places {
 		v.listen()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stray_test plants faults in the card that make it touch host memory
-// outside the frames in use, and sees the simulator stop the run.
+// Package stray_test injects bugs into the card that make it touch host memory
+// outside the frames in use, and checks that the simulator stops the run.
 package stray_test
 
 import (
@@ -61,7 +61,7 @@ func write(ctx context.Context, program string, straps uint32) error {
 		}})
 }
 
-// The unharmed card does the transfer, so the faults below are what stops it.
+// The card without bugs does the transfer, so the bugs below stop it.
 func TestNoFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card")
@@ -71,8 +71,8 @@ func TestNoFault(t *testing.T) {
 	require.NoError(t, write(ctx, "", 0))
 }
 
-// Both faults are in one simulator, because a build takes a minute; a strap that the
-// card does not use switches each on.
+// Both bugs are in one simulator, because a build takes a minute; a strap that
+// the card does not use switches each on.
 func TestStrayAccessStopsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a simulator of its own")
