@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package connect is the agents' connection protocol: client and server find
-// each other by a discriminator, two peers by a pair of them; they compare attributes
-// and learn each other's VI numbers. It holds no thread and no clock: its owner brings frames and times
-// and is told what to send and what to ask of the card. So a test can run two
-// engines back to back over any wire it likes.
+// each other by a discriminator, two peers by a pair of them; they compare
+// attributes and exchange VI numbers. It holds no thread and no clock: its
+// owner passes in frames and times, and executes what the protocol decides. So
+// a test can run two engines back to back over any wire.
 package connect
 
 import (
@@ -28,7 +28,7 @@ var (
 	ErrCancelled    = errors.New("the wait was given up")
 )
 
-// Never is a deadline that does not come.
+// Never is a deadline that never passes.
 const Never int64 = math.MaxInt64
 
 // MAC is an Ethernet address in wire order.
@@ -38,23 +38,23 @@ func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
 }
 
-// Attributes are what two VIs tell each other about themselves.
+// Attributes are a VI's attributes in the handshake.
 type Attributes struct {
 	Reliability     uint8    // one VIA reliability bit
 	Rights          uint8    // ConnectionFrameRights bits
 	MaxTransferSize uint32   // bytes
-	Regions         []Region // that a program offers its peer, at most MaxOfferedRegions
+	Regions         []Region // advertised to the peer, at most MaxOfferedRegions
 }
 
-// Region is registered memory that a program offers the peer of a connection. It is
-// what was registered when the offer was made: nobody is told when it changes.
+// Region is registered memory that a program advertises to the peer of a
+// connection, as registered at that time: later changes are not reported.
 type Region struct {
 	Address, Length uint64
 	Handle          uint32
 	Rights          uint8 // OfferedRegionRights bits
 }
 
-// Compatible says whether two VIs may be connected.
+// Compatible returns an error if two VIs cannot be connected.
 func (a Attributes) Compatible(b Attributes) error {
 	switch {
 	case a.Reliability != b.Reliability:
@@ -69,23 +69,23 @@ func (a Attributes) Compatible(b Attributes) error {
 type Endpoint struct {
 	Index      int    // index in the card
 	Number     uint16 // number on the wire
-	Sequence   uint32 // of the first frame it will send
+	Sequence   uint32 // of the first frame it sends
 	Attributes Attributes
 	Offer      Offer // at the reliable levels
 }
 
-// Offer is what a card can do for its peer at the reliable levels. What two cards
-// agree on is the smaller of both.
+// Offer has a card's limits for its peer at the reliable levels. Two cards
+// agree on the smaller of both.
 type Offer struct {
-	Window    uint8 // frames that it takes ahead of their acknowledgement, 1 or more
-	ReadLimit uint8 // RDMA reads that it answers at a time, 1 or more
+	Window    uint8 // unacknowledged frames that it accepts, 1 or more
+	ReadLimit uint8 // RDMA reads that it serves at a time, 1 or more
 }
 
 func (o Offer) agreed(p Offer) Offer {
 	return Offer{Window: min(o.Window, p.Window), ReadLimit: min(o.ReadLimit, p.ReadLimit)}
 }
 
-// Link is what the card must know to connect a VI.
+// Link has what the card needs to connect a VI.
 type Link struct {
 	Peer            MAC
 	PeerNumber      uint16
@@ -94,7 +94,7 @@ type Link struct {
 	Agreed          Offer // at the reliable levels
 }
 
-// Incoming is a connection request that was handed to a waiting program.
+// Incoming is a connection request that a waiting program received.
 type Incoming struct {
 	ID            uint32
 	Peer          MAC
@@ -102,23 +102,23 @@ type Incoming struct {
 	Attributes    Attributes
 }
 
-// Owner carries out what the protocol decides.
+// Owner executes the protocol's decisions.
 type Owner interface {
 	// Send puts an Ethernet frame on the wire. It may be lost.
 	Send(frame []byte)
-	// Connect connects a VI; Disconnect makes it idle again, its queues flushed.
+	// Connect connects a VI; Disconnect makes it idle and flushes its queues.
 	Connect(vi Endpoint, link Link) error
 	Disconnect(index int)
-	// Lost says that the peer left; the VI has been disconnected.
+	// Lost reports that the peer left; the VI has been disconnected.
 	Lost(index int)
 }
 
-// Timing is how the protocol repeats itself, in picoseconds.
+// Timing sets the protocol's repetitions, in picoseconds.
 type Timing struct {
-	First  int64 // before the first repetition; doubles with each
-	Limit  int64 // largest distance of repetitions
+	First  int64 // before the first repetition; doubles each time
+	Limit  int64 // largest interval of repetitions
 	Tries  int   // repetitions of Accept and Disconnect before giving up
-	Memory int   // ended connections whose latecomers still get the right answer
+	Memory int   // ended connections that still get the right reply to late frames
 }
 
 // DefaultTiming suits a fabric whose round trip is well below a millisecond.
@@ -131,7 +131,7 @@ const (
 	undecided               // responder: the program has not decided
 	accepting               // responder: connected, Accept repeated
 	open                    // connected
-	broken                  // the card broke it off: Disconnect is not said yet
+	broken                  // the card broke it; the Disconnect is not sent yet
 	closing                 // left: Disconnect repeated
 	withdrawn               // responder: the initiator gave up before the program decided
 )
@@ -139,19 +139,19 @@ const (
 type connection struct {
 	state     state
 	initiator bool
-	peers     bool   // of two equal sides, which both ask
-	local     uint32 // own identifier
-	remote    uint32 // the other's, 0 = not known
+	peers     bool   // peer-to-peer: both sides request
+	local     uint32 // local identifier
+	remote    uint32 // the other side's, 0 = unknown
 	cookie    uint64
 	peer      MAC
 	waiter    uint32 // owner of the program, for undecided ones
 	endpoint  Endpoint
-	attached  bool // endpoint is this connection's
+	attached  bool // endpoint belongs to this connection
 	theirs    Attributes
 	offered   Offer // by the initiator
 	link      Link
-	discr     string // asked for
-	own       string // initiator's own
+	discr     string // discriminator of the remote end
+	own       string // the initiator's
 	deadline  int64
 	next      int64
 	interval  int64
@@ -175,7 +175,7 @@ type latecomer struct {
 	initiator uint32
 }
 
-// Engine is the protocol at one node. It is used by one goroutine.
+// Engine is the protocol at one node. One goroutine uses it.
 type Engine struct {
 	mac    MAC
 	cookie uint64
@@ -192,13 +192,14 @@ type Engine struct {
 	counters Counters
 }
 
-// Counters count what happened, for diagnosis and for tests.
+// Counters count events, for diagnosis and for tests.
 type Counters struct {
 	Sent, Received, Malformed, Foreign, Repeated, Unmatched uint64
 }
 
-// New returns the engine of the node with this MAC address. The cookie tells
-// this run of the node from earlier ones; sequence numbers of identifiers start at 1.
+// New returns the engine of the node with this MAC address. The cookie
+// distinguishes this run of the node from earlier ones; identifiers count from
+// 1.
 func New(mac MAC, cookie uint64, timing Timing, owner Owner) *Engine {
 	return &Engine{
 		mac: mac, cookie: cookie, timing: timing, owner: owner, nextID: 1,
@@ -223,7 +224,7 @@ func (e *Engine) add(c *connection) {
 
 func (c *connection) key() latecomer { return latecomer{c.peer, c.cookie, c.remote} }
 
-// drop forgets a connection. A responder remembers how it ended, because the
+// drop forgets a connection. A responder records the reason, because the
 // initiator may still repeat its request.
 func (e *Engine) drop(c *connection, reason layout.ConnectionReason) {
 	delete(e.byID, c.local)
@@ -243,13 +244,14 @@ func (e *Engine) drop(c *connection, reason layout.ConnectionReason) {
 	e.ended[k] = reason
 }
 
-// Wait hands the next request aimed at discriminator to done, or ErrTimeout at the deadline.
+// Wait passes the next request for discriminator to done, or ErrTimeout at the
+// deadline.
 func (e *Engine) Wait(owner uint32, discriminator string, deadline int64, done func(Incoming, error)) {
 	e.waits = append(e.waits, &waiting{owner, discriminator, deadline, done})
 }
 
-// Request asks the program that waits at (peer, discriminator) for a
-// connection with vi. The VI belongs to the protocol until done is called.
+// Request requests a connection of vi with the program that waits at (peer,
+// discriminator). The VI belongs to the protocol until done is called.
 func (e *Engine) Request(now int64, vi Endpoint, peer MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
 	c := &connection{
 		state: requesting, initiator: true, cookie: e.cookie, peer: peer, endpoint: vi, attached: true,
@@ -259,10 +261,10 @@ func (e *Engine) Request(now int64, vi Endpoint, peer MAC, discriminator, own st
 	e.repeat(now, c)
 }
 
-// RequestPeer asks the peer for a connection with its VI for which it asks in the
-// same way, with the discriminators exchanged. Until then, or until the deadline,
-// the VI belongs to the protocol. Of two that ask for each other the one with the
-// smaller MAC address is the initiator.
+// RequestPeer requests a connection with the peer's VI that requests one in the
+// same way, with the discriminators exchanged. Until then, or until the
+// deadline, the VI belongs to the protocol. The side with the smaller MAC
+// address is the initiator.
 func (e *Engine) RequestPeer(now int64, vi Endpoint, peer MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
 	c := &connection{
 		state: requesting, initiator: true, peers: true, cookie: e.cookie, peer: peer, endpoint: vi, attached: true,
@@ -272,8 +274,8 @@ func (e *Engine) RequestPeer(now int64, vi Endpoint, peer MAC, discriminator, ow
 	e.repeat(now, c)
 }
 
-// Accept connects vi with the requester. On a mismatch of attributes nothing
-// is sent, and the request stays: the caller may try another VI, or Reject.
+// Accept connects vi with the requester. On a mismatch of attributes it sends
+// nothing, and the request stays: the caller may try another VI, or Reject.
 func (e *Engine) Accept(now int64, id uint32, vi Endpoint, done func(error)) {
 	c := e.byID[id]
 	if c != nil && c.state == withdrawn {
@@ -299,7 +301,7 @@ func (e *Engine) Accept(now int64, id uint32, vi Endpoint, done func(error)) {
 	e.repeat(now, c)
 }
 
-// Reject refuses a request.
+// Reject rejects a request.
 func (e *Engine) Reject(id uint32) error {
 	c := e.byID[id]
 	if c != nil && c.state == withdrawn {
@@ -318,8 +320,9 @@ func (e *Engine) reject(c *connection, reason layout.ConnectionReason) {
 	e.send(c, layout.ConnectionTypeReject, reason)
 }
 
-// Disconnect ends the connection of a VI, if it has one, and tells the peer.
-// The VI is free at once; the message to the peer is repeated in the background.
+// Disconnect ends the connection of a VI, if it has one, and notifies the peer.
+// It reports whether there was one. The VI is free at once; the Disconnect
+// frame is repeated in the background.
 func (e *Engine) Disconnect(now int64, index int) bool {
 	c := e.of(index)
 	if c == nil {
@@ -327,16 +330,16 @@ func (e *Engine) Disconnect(now int64, index int) bool {
 	}
 	reason := layout.ConnectionReasonClosed
 	if c.peers && c.state == requesting {
-		reason = layout.ConnectionReasonRejected // a peer that has answered already is not connected
+		reason = layout.ConnectionReasonRejected // a peer that has accepted already is not connected
 	}
 	e.leave(now, c, reason, ErrCancelled)
 	return true
 }
 
-// Break gives up the connection of a VI, if it has one, that the card has broken
-// off. The VI is free at once, and the card has to be told by who calls. The peer
-// is not told before the delay has passed: by then it has learnt from its card
-// what was wrong. If it leaves by itself, nothing has to be said.
+// Break ends the connection of a VI, if it has one, after the card has broken
+// it. The VI is free at once, and the caller has to disconnect it in the card.
+// The Disconnect to the peer waits for the delay: by then the peer's card has
+// reported the error. If the peer leaves by itself, nothing is sent.
 func (e *Engine) Break(now int64, index int, delay int64) bool {
 	c := e.of(index)
 	if c == nil || c.state != open && c.state != accepting {
@@ -344,7 +347,7 @@ func (e *Engine) Break(now int64, index int, delay int64) bool {
 	}
 	c.attached = false
 	c.state, c.next, c.deadline = broken, now+delay, Never
-	// Who broke it off was connected, even if the Confirm was lost.
+	// The side that broke it was connected, even if the Confirm was lost.
 	e.finish(c, nil)
 	return true
 }
@@ -359,7 +362,7 @@ func (e *Engine) of(index int) *connection {
 	return nil
 }
 
-// Peer returns who a VI is connected with.
+// Peer returns the address of a VI's peer.
 func (e *Engine) Peer(index int) (MAC, bool) {
 	c := e.of(index)
 	if c == nil || c.state != open && c.state != accepting {
@@ -368,7 +371,7 @@ func (e *Engine) Peer(index int) (MAC, bool) {
 	return c.peer, true
 }
 
-// Waiter returns to whose wait a request was handed that is still to be decided.
+// Waiter returns the owner of the wait that received an undecided request.
 func (e *Engine) Waiter(id uint32) (owner uint32, ok bool) {
 	c := e.byID[id]
 	if c == nil || c.state != undecided && c.state != withdrawn {
@@ -377,7 +380,8 @@ func (e *Engine) Waiter(id uint32) (owner uint32, ok bool) {
 	return c.waiter, true
 }
 
-// leave disconnects the VI of c and starts telling the peer; who waits for c gets err.
+// leave disconnects the VI of c and starts to notify the peer; the waiter for c
+// gets err.
 func (e *Engine) leave(now int64, c *connection, reason layout.ConnectionReason, err error) {
 	if c.attached && c.state != requesting {
 		e.owner.Disconnect(c.endpoint.Index)
@@ -388,7 +392,7 @@ func (e *Engine) leave(now int64, c *connection, reason layout.ConnectionReason,
 	e.finish(c, err)
 }
 
-// finish tells the waiting program, once.
+// finish notifies the waiting program, once.
 func (e *Engine) finish(c *connection, err error) {
 	if f := c.requested; f != nil {
 		c.requested = nil
@@ -400,7 +404,7 @@ func (e *Engine) finish(c *connection, err error) {
 	}
 }
 
-// Cancel gives up everything that a program waits for, or was given and has not decided.
+// Cancel cancels a program's waits, and rejects its undecided requests.
 func (e *Engine) Cancel(owner uint32) {
 	var gone []*waiting
 	e.waits = slices.DeleteFunc(e.waits, func(w *waiting) bool {
@@ -428,7 +432,7 @@ func (e *Engine) Quiet() bool {
 	return !slices.ContainsFunc(e.list, func(c *connection) bool { return c.next != Never })
 }
 
-// Next returns the time of the next Tick that has something to do.
+// Next returns the time of the next due Tick.
 func (e *Engine) Next() int64 {
 	next := Never
 	for _, w := range e.waits {
@@ -440,7 +444,7 @@ func (e *Engine) Next() int64 {
 	return next
 }
 
-// Tick does what is due at now.
+// Tick does the work that is due at now.
 func (e *Engine) Tick(now int64) {
 	var late []*waiting
 	e.waits = slices.DeleteFunc(e.waits, func(w *waiting) bool {
@@ -492,7 +496,7 @@ func (e *Engine) repeat(now int64, c *connection) {
 	}
 }
 
-// question is what an initiator repeats.
+// question returns the frame type that an initiator repeats.
 func (c *connection) question() layout.ConnectionType {
 	if c.peers {
 		return layout.ConnectionTypePeerRequest
@@ -548,12 +552,12 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 	e.owner.Send(b)
 }
 
-// introduces says whether a frame tells of the sender's VI.
+// introduces reports whether a frame describes the sender's VI.
 func introduces(kind layout.ConnectionType) bool {
 	return kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypePeerRequest || kind == layout.ConnectionTypeAccept
 }
 
-// answer replies to a frame of a connection that is not known here.
+// answer replies to a frame of an unknown connection.
 func (e *Engine) answer(to MAC, q layout.ConnectionFrame, kind layout.ConnectionType, reason layout.ConnectionReason) {
 	b, f := e.frame(to, kind, reason)
 	f.SetCookie(q.Cookie())
@@ -564,8 +568,8 @@ func (e *Engine) answer(to MAC, q layout.ConnectionFrame, kind layout.Connection
 	e.owner.Send(b)
 }
 
-// Frame takes an Ethernet frame from the wire. Frames that are not this
-// protocol's, or not well formed, are counted and dropped.
+// Frame takes an Ethernet frame from the wire. It counts and drops frames of
+// other protocols and malformed ones.
 func (e *Engine) Frame(now int64, b []byte) {
 	if len(b) < headerBytes+layout.ConnectionFrameSize {
 		e.counters.Malformed++
@@ -659,8 +663,8 @@ func rejection(r layout.ConnectionReason) error {
 	return ErrRejected
 }
 
-// match finds the connection that a frame names, and checks that the frame
-// comes from its other end.
+// match returns the connection that a frame names, if the frame comes from its
+// other end.
 func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
 	var c *connection
 	if f.ToInitiator() == 1 {
@@ -680,7 +684,7 @@ func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
 	return c
 }
 
-// request handles a Request at the responder: a new one, or one repeated.
+// request handles a Request at the responder, new or repeated.
 func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
@@ -715,7 +719,7 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions 
 	w.done(Incoming{ID: c.local, Peer: from, Discriminator: c.own, Attributes: c.theirs}, nil)
 }
 
-// peerRequest handles a PeerRequest: a new one, or one repeated.
+// peerRequest handles a PeerRequest, new or repeated.
 func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
@@ -740,19 +744,20 @@ func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regi
 	c := mirrors(requesting)
 	side := bytes.Compare(e.mac[:], from[:])
 	switch {
-	case side == 0: // an own frame that came back
+	case side == 0: // a frame from this node
 		e.counters.Foreign++
 		return
 	case c == nil || c.deadline <= now:
-		// The other side may ask before this one does. But if this one has asked and
-		// has given up, and could not tell it yet, that is an answer.
+		// The other side may ask before this one does. But if this side has
+		// asked, has given up and could not notify the peer yet, the request is
+		// rejected.
 		if left := mirrors(closing); left != nil && left.reason == layout.ConnectionReasonRejected {
 			e.answer(from, f, layout.ConnectionTypeReject, left.reason)
 			return
 		}
 		e.counters.Unmatched++
 		return
-	case side < 0: // it was not there when it was asked
+	case side < 0: // the peer missed this side's question
 		e.send(c, layout.ConnectionTypePeerRequest, 0)
 		return
 	}
@@ -783,7 +788,7 @@ func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regi
 	e.repeat(now, c)
 }
 
-// reliable says whether a level is one of those with acknowledgements.
+// reliable reports whether a level has acknowledgements.
 func reliable(level uint8) bool { return level != uint8(layout.ReliabilityUnreliable) }
 
 func offer(f layout.ConnectionFrame) Offer {
@@ -801,7 +806,7 @@ func (e *Engine) accept(now int64, c *connection, f layout.ConnectionFrame, regi
 		e.send(c, layout.ConnectionTypeConfirm, 0)
 		return
 	case requesting:
-	default: // closing: the timer tells the peer
+	default: // closing: the timer notifies the peer
 		c.remote = f.Responder()
 		return
 	}
@@ -833,7 +838,7 @@ func (e *Engine) left(now int64, c *connection, reason layout.ConnectionReason) 
 	c.attached = false
 	e.drop(c, layout.ConnectionReasonClosed)
 	switch {
-	case was == undecided: // the program learns it when it decides
+	case was == undecided: // the program gets the error when it decides
 		c.state = withdrawn
 		e.list, e.byID[c.local] = append(e.list, c), c
 	case was == closing || was == broken:

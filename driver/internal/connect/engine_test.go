@@ -14,7 +14,7 @@ import (
 	"hvia/layout"
 )
 
-// world is two engines and a wire that loses, doubles, delays and reorders.
+// world is two engines and a lossy link.
 type world struct {
 	now    int64
 	nodes  [2]*node
@@ -34,9 +34,9 @@ type node struct {
 	w         *world
 	index     int
 	e         *Engine
-	connected map[int]Link // by VI index: what the card was told
+	connected map[int]Link // by VI index: the link of the card's connection
 	lost      map[int]bool
-	refuse    error // the card refuses to connect
+	refuse    error // the card fails to connect
 }
 
 func (n *node) Send(frame []byte) {
@@ -83,7 +83,7 @@ func perfect([]byte) (int, [2]int64) { return 1, [2]int64{20e6} }
 
 func mac(i int) MAC { return MAC{2, 0, 0, 0, 0, byte(i)} }
 
-// step does the next thing that is due, if it is due before limit.
+// step does the next due action, if it is due before limit.
 func (w *world) step(limit int64) bool {
 	next, which := limit, -1
 	for i, f := range w.wire {
@@ -122,7 +122,8 @@ func endpoint(node, index int) Endpoint {
 	return Endpoint{Index: index, Number: uint16(node<<8 | index), Sequence: uint32(1000*node + index), Attributes: plain}
 }
 
-// connectAll makes node 1 wait and accept with VI index, and node 0 request with the same index.
+// connect makes node 1 wait and accept with VI index, and node 0 request with
+// the same index.
 func (w *world) connect(index int) (request, accept *error) {
 	request, accept = new(error), new(error)
 	*request, *accept = errPending, errPending
@@ -163,7 +164,7 @@ func TestConnectAndDisconnect(t *testing.T) {
 	require.Zero(t, len(w.nodes[0].e.list)+len(w.nodes[1].e.list))
 }
 
-// breakOff is what an agent does when its card has broken a connection off.
+// breakOff is an agent's reaction when its card has broken a connection.
 func (n *node) breakOff(index int, late int64) bool {
 	broken := n.e.Break(n.w.now, index, late)
 	if broken {
@@ -172,8 +173,8 @@ func (n *node) breakOff(index int, late int64) bool {
 	return broken
 }
 
-// The peer of a connection that is broken off learns of it late, and the VI is
-// free for another connection before that.
+// The peer of a broken connection is notified late, and the VI is free for
+// another connection before that.
 func TestBreak(t *testing.T) {
 	const late = 10e9
 	for who := range 2 {
@@ -199,7 +200,7 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// Who is left first has nothing to say, whether the peer disconnects or breaks off too.
+// The side whose peer disconnects or breaks first sends nothing.
 func TestBreakIsAnsweredByTheOther(t *testing.T) {
 	for _, leave := range []func(n *node){func(n *node) { n.e.Disconnect(n.w.now, 3) }, func(n *node) { n.breakOff(3, 5e9) }} {
 		w := newWorld(perfect)
@@ -215,8 +216,8 @@ func TestBreakIsAnsweredByTheOther(t *testing.T) {
 	}
 }
 
-// A connection that is broken off before its Confirm has come was one; and a VI
-// that was freed so is connected again at once.
+// A connection that breaks before its Confirm has come was connected; its VI
+// can connect again at once.
 func TestBreakBeforeTheConfirm(t *testing.T) {
 	confirms := 0
 	w := newWorld(func(b []byte) (int, [2]int64) {
@@ -244,7 +245,8 @@ func TestBreakBeforeTheConfirm(t *testing.T) {
 	require.Empty(t, w.nodes[0].lost)
 	require.Empty(t, w.nodes[1].lost)
 
-	// The side that has confirmed is the one that breaks off: the other learns that it was connected.
+	// The side that has confirmed breaks the connection: the other was
+	// connected.
 	confirms = 0
 	request, accept = w.connect(4)
 	w.run(5e8)
@@ -256,7 +258,7 @@ func TestBreakBeforeTheConfirm(t *testing.T) {
 	require.True(t, w.nodes[1].lost[4])
 }
 
-// What two cards agree on is the smaller of what each can do.
+// Two cards agree on the smaller of their limits.
 func TestOffersAreAgreed(t *testing.T) {
 	for _, level := range []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception} {
 		w := newWorld(perfect)
@@ -277,7 +279,7 @@ func TestOffersAreAgreed(t *testing.T) {
 	}
 }
 
-// A reliable VI that takes no frame, or answers no read, cannot be talked to.
+// A reliable VI that accepts no frame, or serves no read, is malformed.
 func TestOffersOfNothingAreMalformed(t *testing.T) {
 	for _, offer := range []Offer{{}, {Window: 1}, {ReadLimit: 1}} {
 		w := newWorld(perfect)
@@ -344,7 +346,7 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
 	require.ErrorIs(t, accepted, ErrUnknown)
 
-	// The requester's time is over before the program decides.
+	// The requester times out before the program decides.
 	wait()
 	start := w.now
 	request(w.now + 3e9)
@@ -358,13 +360,13 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	require.ErrorIs(t, accepted, ErrTimeout)
 	require.Empty(t, w.nodes[1].connected)
 
-	// Nobody comes.
+	// No request comes.
 	var waited error
 	server.Wait(1, "nobody", w.now+5e9, func(_ Incoming, e error) { waited = e })
 	w.run(6e9)
 	require.ErrorIs(t, waited, ErrTimeout)
 
-	// The client's card refuses: the server does not stay connected.
+	// The client's card fails: the server does not stay connected.
 	w.nodes[0].refuse = errors.New("card says no")
 	request2, accept2 := w.connect(2)
 	w.run(1e12)
@@ -372,7 +374,7 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	require.ErrorIs(t, *accept2, ErrTimeout)
 	require.Empty(t, w.nodes[1].connected)
 
-	// A program that goes away gives up what it waits for and what it was asked.
+	// A program that ends cancels its waits and rejects its requests.
 	w.nodes[0].refuse = nil
 	server.Wait(7, "port", Never, func(Incoming, error) {})
 	var cancelled error
@@ -386,7 +388,7 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	require.Zero(t, len(client.list)+len(server.list)+len(server.waits))
 }
 
-// A lost rejection is said again, as often as the request is.
+// A lost Reject is repeated with each repetition of the request.
 func TestLostRejectIsRepeated(t *testing.T) {
 	lose := 2
 	w := newWorld(func(b []byte) (int, [2]int64) {
@@ -420,10 +422,10 @@ func TestDeadServerTimesOut(t *testing.T) {
 	require.Equal(t, Never, w.nodes[0].e.Next())
 }
 
-// On a wire that loses, doubles, delays and reorders, but not the same frame
+// On a wire that loses, duplicates, delays and reorders, but not the same frame
 // more than eight times in a row: every call ends, both sides agree about the
-// end, and nothing stays behind. (On a wire that loses everything for longer
-// than the protocol repeats, no protocol can make both sides agree.)
+// end, and nothing stays behind. (If a wire loses everything for longer than
+// the protocol repeats, no protocol can make both sides agree.)
 func TestConnectionsOverABadWire(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		loss := rapid.IntRange(0, 60).Draw(r, "loss")
@@ -474,7 +476,8 @@ func TestConnectionsOverABadWire(t *testing.T) {
 		w.run(rapid.Int64Range(0, 400e9).Draw(r, "bad time"))
 		good = true
 		w.run(3e12)
-		// Requests and waits pair up in any order, so compare connections, not indices.
+		// Requests and waits pair up in any order, so compare connections, not
+		// indices.
 		for i := range pairs {
 			require.NotErrorIs(r, *request[i], errPending, "request %d never ended", i)
 			link, connected := w.nodes[0].connected[i]
@@ -504,8 +507,8 @@ func TestConnectionsOverABadWire(t *testing.T) {
 	})
 }
 
-// restart returns a world whose wire still carries the frames of an earlier
-// run of the nodes, which had other cookies.
+// restart returns a world whose wire still has the frames of an earlier run of
+// the nodes, which had other cookies.
 func restart(old *world) *world {
 	w := newWorld(old.fate)
 	w.wire, w.now, w.order = old.wire, old.now, old.order
@@ -547,7 +550,7 @@ func FuzzFrame(f *testing.F) {
 			to = 1
 		}
 		if len(b) >= headerBytes+layout.ConnectionFrameSize {
-			// The cookie is what an outsider does not know.
+			// An outsider does not know the cookie.
 			layout.ConnectionFrame(b[headerBytes:]).SetCookie(layout.ConnectionFrame(b[headerBytes:]).Cookie() | 1<<63)
 		}
 		w.nodes[to].e.Frame(w.now, b)

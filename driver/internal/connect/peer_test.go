@@ -14,7 +14,8 @@ import (
 	"hvia/layout"
 )
 
-// ask makes a node ask its peer for a connection; the addresses are "a" at node 0 and "b" at node 1.
+// ask makes a node request a connection from its peer; the addresses are "a" at
+// node 0 and "b" at node 1.
 func (w *world) ask(node, index int, timeout int64) *error {
 	return w.askWith(node, endpoint(node, index), timeout)
 }
@@ -32,7 +33,7 @@ func (w *world) askWith(node int, vi Endpoint, timeout int64) *error {
 	return result
 }
 
-// quiet checks that nothing is left to be said or remembered.
+// quiet checks that nothing is left to repeat or remember.
 func (w *world) quiet(t require.TestingT) {
 	for _, n := range w.nodes {
 		require.Empty(t, n.e.list, "node %d", n.index)
@@ -40,17 +41,17 @@ func (w *world) quiet(t require.TestingT) {
 	}
 }
 
-// Whoever asks first, or both at once: one connection comes of it.
+// Either side asks first, or both at once: one connection results.
 func TestPeers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		pauses [2]int64
 		frames int
 	}{
-		{"at once", [2]int64{0, 0}, 7}, // two questions, the one of node 0 again; accept and confirm, and both again
+		{"at once", [2]int64{0, 0}, 7}, // two requests, node 0's repeated; accept and confirm, both repeated
 		{"node 0 first", [2]int64{0, 500e6}, 5},
 		{"node 1 first", [2]int64{500e6, 0}, 4},
-		{"node 0 long before", [2]int64{0, 4e9}, 7}, // its question twice more
+		{"node 0 long before", [2]int64{0, 4e9}, 7}, // its request is repeated twice
 		{"while it is under way", [2]int64{0, 10e6}, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,18 +100,19 @@ func TestPeersWithTheSameAddresses(t *testing.T) {
 	require.NotEqual(t, w.nodes[0].connected[0].PeerNumber, w.nodes[0].connected[1].PeerNumber)
 }
 
-// What does not match ends with the time of each: other addresses, clients and servers, nobody, itself.
+// Requests without a match time out: other addresses, clients and servers, no
+// peer, the node itself.
 func TestPeersThatDoNotMatch(t *testing.T) {
 	w := newWorld(perfect)
 	var ends []error
 	end := func(_ Attributes, err error) { ends = append(ends, err) }
 	zero, one := w.nodes[0].e, w.nodes[1].e
 	zero.RequestPeer(0, endpoint(0, 1), mac(1), "b", "a", 20e9, end)
-	one.RequestPeer(0, endpoint(1, 1), mac(0), "a", "b\x00", 20e9, end)    // calls itself otherwise
-	one.RequestPeer(0, endpoint(1, 2), mac(0), "c", "b", 20e9, end)        // asks for another
+	one.RequestPeer(0, endpoint(1, 1), mac(0), "a", "b\x00", 20e9, end)    // has another name
+	one.RequestPeer(0, endpoint(1, 2), mac(0), "c", "b", 20e9, end)        // asks for another name
 	one.RequestPeer(0, endpoint(1, 3), mac(7), "a", "b", 20e9, end)        // of another host
 	zero.RequestPeer(0, endpoint(0, 4), mac(0), "self", "self", 20e9, end) // itself, which no wire carries
-	zero.Frame(0, w.wire[len(w.wire)-1].frame)                             // but if one did
+	zero.Frame(0, w.wire[len(w.wire)-1].frame)                             // the same if one did
 	one.Wait(1, "b", 20e9, func(_ Incoming, err error) { ends = append(ends, err) })
 	w.run(20e9 - 1)
 	require.Empty(t, ends)
@@ -130,7 +132,8 @@ func TestPeersThatDoNotMatch(t *testing.T) {
 	w.quiet(t)
 }
 
-// Both sides learn that their attributes differ, also when the answer is lost.
+// Both sides get the error if their attributes differ, even if the reply is
+// lost.
 func TestPeersThatDiffer(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		for _, c := range []struct {
@@ -171,7 +174,7 @@ func TestPeersThatDiffer(t *testing.T) {
 	}
 }
 
-// A card that refuses ends the attempt on both sides.
+// A card that fails to connect ends the attempt on both sides.
 func TestPeersWhoseCardRefuses(t *testing.T) {
 	for node := range 2 {
 		w := newWorld(perfect)
@@ -185,11 +188,11 @@ func TestPeersWhoseCardRefuses(t *testing.T) {
 	}
 }
 
-// A peer that gives up while the other's question is on its way is an answer to it;
-// before and after that, the other goes on asking.
+// A peer that gives up while the other's request is in flight rejects it;
+// before and after that, the other continues to request.
 func TestPeersThatGiveUp(t *testing.T) {
 	for node := range 2 {
-		// Before the other asks, and the farewell has been heard.
+		// Before the other asks, and the Disconnect has arrived.
 		w := newWorld(perfect)
 		first := w.ask(node, 1, 1e12)
 		w.run(1e9)
@@ -203,7 +206,7 @@ func TestPeersThatGiveUp(t *testing.T) {
 		require.ErrorIs(t, *second, ErrTimeout)
 		w.quiet(t)
 
-		// While both are on their way.
+		// While both requests are in flight.
 		w = newWorld(perfect)
 		first, second = w.ask(node, 1, 1e12), w.ask(1-node, 1, 1e12)
 		w.run(10e6)
@@ -214,7 +217,7 @@ func TestPeersThatGiveUp(t *testing.T) {
 		require.Empty(t, w.nodes[1-node].connected)
 		w.quiet(t)
 
-		// In the time between the two connections of the cards.
+		// Between the connections of the two cards.
 		w = newWorld(perfect)
 		first, second = w.ask(0, 1, 1e12), w.ask(1, 1, 1e12)
 		for len(w.nodes[1].connected) == 0 {
@@ -226,7 +229,7 @@ func TestPeersThatGiveUp(t *testing.T) {
 		require.ErrorIs(t, *[]*error{first, second}[node], ErrCancelled)
 		if node == 0 {
 			require.ErrorIs(t, *second, ErrRejected)
-		} else { // its answer was on its way before the farewell
+		} else { // its accept was in flight before the Disconnect
 			require.NoError(t, *first)
 			require.True(t, w.nodes[0].lost[1])
 		}
@@ -236,7 +239,7 @@ func TestPeersThatGiveUp(t *testing.T) {
 	}
 }
 
-// A peer that answered and gets no confirmation gives up at the time of its own attempt.
+// A peer that accepted and gets no Confirm gives up at its own timeout.
 func TestPeersTimeOutUnconfirmed(t *testing.T) {
 	w := newWorld(func(b []byte) (int, [2]int64) {
 		if layout.ConnectionFrame(b[headerBytes:]).Type() == uint8(layout.ConnectionTypeConfirm) {
@@ -255,8 +258,9 @@ func TestPeersTimeOutUnconfirmed(t *testing.T) {
 	w.quiet(t)
 }
 
-// On a wire that loses, doubles, delays and reorders, but not the same frame more than
-// eight times in a row, every attempt ends, both sides agree about the end, and nothing stays behind.
+// On a wire that loses, duplicates, delays and reorders, but not the same frame
+// more than eight times in a row, every attempt ends, both sides agree about
+// the end, and nothing stays behind.
 func TestPeersOverABadWire(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		loss := rapid.IntRange(0, 60).Draw(r, "loss")

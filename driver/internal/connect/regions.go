@@ -10,7 +10,7 @@ const (
 	regionRights = layout.OfferedRegionRightsRDMAWriteMask | layout.OfferedRegionRightsRDMAReadMask
 )
 
-// appendRegions puts offered regions behind a connection frame.
+// appendRegions appends advertised regions to a connection frame.
 func appendRegions(b []byte, regions []Region) []byte {
 	for _, g := range regions {
 		r := make(layout.OfferedRegion, layout.OfferedRegionSize)
@@ -23,8 +23,8 @@ func appendRegions(b []byte, regions []Region) []byte {
 	return b
 }
 
-// parseRegions takes n offered regions from what is behind a connection frame; false
-// if they are not there, or one is none that an agent makes. Nothing of b is kept.
+// parseRegions reads n advertised regions behind a connection frame; it returns
+// false if they are incomplete or one is not valid. It keeps no reference to b.
 func parseRegions(b []byte, n int) ([]Region, bool) {
 	if n == 0 {
 		return nil, true

@@ -20,7 +20,8 @@ func offering(n int) (all []Region) {
 	return all
 }
 
-// Both sides learn what the other offers, however often the frames are lost or doubled.
+// Each side receives the other's regions, however often frames are lost or
+// duplicated.
 func TestRegionsAreTold(t *testing.T) {
 	for mine := range layout.MaxOfferedRegions + 1 {
 		theirs := layout.MaxOfferedRegions - mine
@@ -51,7 +52,8 @@ func TestRegionsAreTold(t *testing.T) {
 	}
 }
 
-// A frame with an offer that no agent makes is dropped and counted, and the connection is as if it had not come.
+// A frame with invalid regions is dropped and counted, without effect on the
+// connection.
 func TestMalformedRegions(t *testing.T) {
 	at := headerBytes + layout.ConnectionFrameSize
 	region := func(b []byte, i int) layout.OfferedRegion {
@@ -103,7 +105,7 @@ func TestMalformedRegions(t *testing.T) {
 	})
 }
 
-// What is taken from a frame is what it says, and stays when the frame's memory is used again.
+// Parsed regions match the frame, and stay when the frame's memory is reused.
 func FuzzRegions(f *testing.F) {
 	f.Add(appendRegions(nil, offering(layout.MaxOfferedRegions)), layout.MaxOfferedRegions)
 	f.Add(appendRegions(nil, offering(1)), 0)
@@ -124,14 +126,14 @@ func FuzzRegions(f *testing.F) {
 			require.NotZero(t, g.Length)
 			require.Zero(t, g.Rights&^regionRights)
 			require.GreaterOrEqual(t, g.Address+(g.Length-1), g.Address)
-			const said = layout.OfferedRegionReservedOffset // what is behind it is not looked at
+			const said = layout.OfferedRegionReservedOffset // the bytes behind it are not checked
 			at := i * layout.OfferedRegionSize
 			require.True(t, bytes.Equal(b[at:at+said], again[at:at+said]), "region %d", i)
 		}
 	})
 }
 
-// Peers that ask at once, or one after the other, learn what the other offers.
+// Peers that ask at once, or one after the other, receive each other's regions.
 func TestRegionsOfPeers(t *testing.T) {
 	for _, pause := range []int64{0, 500e6, 4e9} {
 		w := newWorld(perfect)
