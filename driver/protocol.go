@@ -13,8 +13,8 @@ import (
 
 // Library and agent communicate like a process and its kernel: a request is a
 // message to the agent's thread, which takes requests in the order of simulated
-// time. The reply goes to the calling thread's slot in the node's memory, so that
-// the program alone uses its mailbox.
+// time. The reply goes to the calling thread's slot in the node's memory, so
+// that the program alone uses its mailbox.
 
 type operation uint16
 

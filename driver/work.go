@@ -29,8 +29,8 @@ type Ring func(t *host.Thread, address uint64, handle uint32) error
 
 // Wait is one wait for a completion.
 type Wait interface {
-	// Polls must be called before each poll, so that a later change ends the next
-	// Block.
+	// Polls must be called before each poll, so that a later change ends the
+	// next Block.
 	Polls()
 	// Sleeps reports whether an elapsed timeout needs no second poll.
 	Sleeps() bool
