@@ -32,7 +32,7 @@ const (
 	toRDMA       = layout.AcknowledgeCodeRDMAProtection
 	toTransport  = layout.AcknowledgeCodeTransport
 
-	gone = 0x77 // a handle of nothing
+	gone = 0x77 // a handle of no region
 )
 
 func control(bits uint16) func(layout.Descriptor) {
@@ -58,7 +58,7 @@ func immediate(v uint32) func(layout.Descriptor) {
 	}
 }
 
-// forbid takes rights of the VI of the second host away.
+// forbid removes rights of the VI of the second host.
 func forbid(mask uint32) func(*host, layout.VIContext) {
 	return func(h *host, c layout.VIContext) {
 		if h == h.pair.hosts[1] {
@@ -69,7 +69,7 @@ func forbid(mask uint32) func(*host, layout.VIContext) {
 
 func local(n uint32) []piece { return []piece{{pairData, localHandle, n}} }
 
-// refusals are the refusals that a host has sent.
+// The NAK codes that a host has sent.
 func (h *host) refusals() (codes []layout.AcknowledgeCode) {
 	for _, f := range h.pair.log {
 		if c := layout.AcknowledgeCode(f.header().Immediate()); f.from == h && f.acknowledges() && c > layout.AcknowledgeCodeGap {
@@ -83,8 +83,9 @@ func (f wireFrame) acknowledges() bool {
 	return f.header().OperationVersion()&layout.ViaHeaderOperationVersionOperationMask == uint8(layout.FrameOperationAcknowledge)
 }
 
-// A peer that lives is waited for: a read whose answer comes after many timeouts,
-// and a write whose frames are lost while those of the peer come in order.
+// A peer that responds is waited for: a read whose response comes after many
+// timeouts, and a write whose frames are lost while those of the peer come in
+// order.
 func TestSignsOfLife(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const limit, timeout = 3, 1 << 10
@@ -128,7 +129,8 @@ func TestSignsOfLife(t *testing.T) {
 		require.Empty(t, a.errors)
 		require.Equal(t, 5*limit, b.completed[SendQueue])
 
-		// Progress begins both counts anew: two waits together are longer than the limit.
+		// Progress restarts both counts: two waits together are longer than the
+		// limit.
 		p = newPair(t, level, change)
 		a, b = p.hosts[0], p.hosts[1]
 		until := uint64(0)
@@ -141,7 +143,7 @@ func TestSignsOfLife(t *testing.T) {
 		for i := range 2 {
 			until = p.now + limit*timeout*params.RetryAliveFactor*2/3
 			a.post(SendQueue, opRead, local(9), nil)
-			b.post(SendQueue, opWrite, local(9), nil) // so that both wait as long
+			b.post(SendQueue, opWrite, local(9), nil) // so that both wait equally long
 			p.run(forever)
 			require.Equal(t, i+1, a.completed[SendQueue])
 			require.Empty(t, a.errors)
@@ -164,7 +166,8 @@ func TestSignsOfLife(t *testing.T) {
 		require.Equal(t, 1, a.completed[SendQueue])
 		require.Zero(t, a.counts[layout.CounterRetryTimeout])
 
-		// A peer that retransmits lives, too. It hears nothing, and has a larger limit.
+		// A peer that retransmits is alive, too. It receives nothing, and has a
+		// larger limit.
 		p = newPair(t, level, func(h *host, c layout.VIContext) {
 			change(h, c)
 			if h == h.pair.hosts[1] {
@@ -187,9 +190,9 @@ func TestSignsOfLife(t *testing.T) {
 	})
 }
 
-// What breaks a connection, row by row: what each side's descriptors and
-// asynchronous errors say, that nothing behind is carried out, and that a refusal
-// is repeated until the VI is connected again.
+// What breaks a connection, row by row: each side's completions and
+// asynchronous errors; nothing behind is executed; a NAK is repeated until the
+// VI is connected again.
 func TestWhatBreaks(t *testing.T) {
 	const long = 3 * layout.MaxPayload
 	end := uint64(pairBytes)
@@ -278,7 +281,8 @@ func TestWhatBreaks(t *testing.T) {
 			if b.posted[ReceiveQueue] > 0 {
 				b.post(ReceiveQueue, opSend, into(9), nil)
 			}
-			// Well, before; the one; and what is not carried out any more behind it.
+			// Descriptors before, which complete; the failing one; and those
+			// behind it, which are not executed.
 			before := 0
 			if tt.context == nil && b.regions[targetHandle].tag == pairTag {
 				before = 1
@@ -300,7 +304,7 @@ func TestWhatBreaks(t *testing.T) {
 			require.Equal(t, one+1, a.completed[SendQueue], "what is behind stays where it is")
 			require.Zero(t, a.completed[ReceiveQueue])
 
-			// A refusal is repeated, whatever comes.
+			// A NAK is repeated for every frame.
 			refuses, refused := b, a
 			if tt.refusal == toTransport {
 				refuses, refused = a, b
@@ -325,7 +329,7 @@ func TestWhatBreaks(t *testing.T) {
 				h.command(layout.CommandOpcodeDisconnectVI, nil)
 			}
 			require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRDMAWrite}, a.ended(SendQueue, behind))
-			if tt.refusal != toTransport { // else it has overtaken the answer
+			if tt.refusal != toTransport { // else it has overtaken the read response
 				require.Zero(t, b.memory[behindAt])
 			}
 			want := ended{bits: flushed, echo: layout.StatusOperationReceive}
@@ -340,7 +344,8 @@ func TestWhatBreaks(t *testing.T) {
 	}
 }
 
-// An error of a descriptor is told in its turn, when those before it are complete.
+// An error of a descriptor is reported in its turn, when those before it are
+// complete.
 func TestErrorsComeInTheirTurn(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for _, kind := range []string{"malformed", "unreachable"} {
@@ -380,7 +385,7 @@ func TestErrorsComeInTheirTurn(t *testing.T) {
 	})
 }
 
-// Nor is anything begun behind one that fails when it is sent.
+// Nothing starts behind a descriptor that fails when it is sent.
 func TestNothingBeginsBehindAnError(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetWindow(params.AcknowledgeEvery) })
@@ -398,8 +403,8 @@ func TestNothingBeginsBehindAnError(t *testing.T) {
 	})
 }
 
-// A peer that is silent: after RetryLimit timeouts in a row and one more the oldest
-// descriptor has a transport error, if there is one.
+// A silent peer: at one timeout in a row more than RetryLimit the oldest
+// descriptor, if there is one, gets a transport error.
 func TestRetryLimit(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const limit, timeout = 3, 1 << 10
@@ -428,7 +433,7 @@ func TestRetryLimit(t *testing.T) {
 		h.command(layout.CommandOpcodeDisconnectVI, nil)
 		require.Equal(t, ended{bits: flushed, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 1))
 
-		// Progress begins the count anew.
+		// Progress restarts the count.
 		p = newPair(t, level, change)
 		h = p.hosts[0]
 		frames := 0
@@ -447,7 +452,8 @@ func TestRetryLimit(t *testing.T) {
 		}
 		require.Equal(t, 6*limit, h.counts[layout.CounterRetryTimeout])
 
-		// Also while others are under way: each frame is lost so often more than the one before.
+		// Also while others are in flight: each frame is lost once more than
+		// the one before.
 		p = newPair(t, level, change)
 		h = p.hosts[0]
 		tries := map[uint32]int{}
@@ -458,14 +464,15 @@ func TestRetryLimit(t *testing.T) {
 			}
 			return []uint64{0}
 		}
-		for range params.AcknowledgeEvery { // they fit the moving limit, however small it becomes
+		for range params.AcknowledgeEvery { // they fit the congestion window at its smallest
 			h.post(SendQueue, opWrite, local(9), nil)
 		}
 		p.run(forever)
 		require.Empty(t, h.errors)
 		require.Equal(t, params.AcknowledgeEvery, h.completed[SendQueue])
 
-		// A read whose answer does not come, with and without its request.
+		// A read whose response does not come, with and without loss of its
+		// request.
 		for _, loses := range []int{0, 1} {
 			p = newPair(t, level, change)
 			h = p.hosts[0]
@@ -477,7 +484,7 @@ func TestRetryLimit(t *testing.T) {
 			}
 			h.post(SendQueue, opRead, local(9), nil)
 			timeouts := uint64(limit + 1)
-			if loses == 1 { // the peer acknowledges the request, again and again
+			if loses == 1 { // the peer acknowledges the request repeatedly
 				timeouts = limit*params.RetryAliveFactor + 1
 			}
 			p.run(timeouts*timeout - 1)
@@ -486,7 +493,7 @@ func TestRetryLimit(t *testing.T) {
 			require.Equal(t, ended{bits: transportError, echo: layout.StatusOperationRDMARead}, h.ended(SendQueue, 0))
 			require.Equal(t, []layout.AsyncError{lost}, h.errors)
 			p.run(forever)
-			// Who answers has no descriptor for it.
+			// The responder has no descriptor for it.
 			if loses == 1 {
 				require.Equal(t, []layout.AsyncError{lost}, p.hosts[1].errors)
 				require.Zero(t, p.hosts[1].completed[SendQueue])
@@ -495,7 +502,7 @@ func TestRetryLimit(t *testing.T) {
 	})
 }
 
-// Frames that a peer cannot have sent break the connection, or nothing.
+// Frames that a peer cannot have sent break the connection or have no effect.
 func TestContradictions(t *testing.T) {
 	const first, last, both = layout.ViaHeaderFlagsFirstMask, layout.ViaHeaderFlagsLastMask, layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask
 	type frame = frameHead
@@ -514,8 +521,8 @@ func TestContradictions(t *testing.T) {
 	partial := &ended{bits: partialError, length: 10, echo: layout.StatusOperationReceive}
 	for _, tt := range []struct {
 		name   string
-		frames []frame // the last one is refused
-		reads  bool    // 20 bytes are being read
+		frames []frame // the last one is NAKed
+		reads  bool    // a read of 20 bytes is outstanding
 		ends   *ended  // of the receive descriptor
 	}{
 		{"the middle of a message", []frame{send(0, 30, 10, 10)}, false, nil},
@@ -568,8 +575,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// Acknowledgements that say what cannot be are counted and change nothing; refusals
-// of what was acknowledged break the connection at once.
+// Impossible acknowledgements are counted and change nothing; NAKs of
+// acknowledged frames break the connection at once.
 func TestForgedAcknowledgements(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const first = 0xfffffff0
@@ -601,7 +608,7 @@ func TestForgedAcknowledgements(t *testing.T) {
 		acknowledge(first, uint32(layout.AcknowledgeCodeOk))
 		require.Equal(t, 2, h.completed[SendQueue])
 
-		// A gap has it go back once.
+		// A gap causes one rewind.
 		_, h, acknowledge = setup()
 		for range 3 {
 			acknowledge(first+1, uint32(layout.AcknowledgeCodeGap))
@@ -627,8 +634,8 @@ func TestForgedAcknowledgements(t *testing.T) {
 	})
 }
 
-// A read that is refused is told behind the answers before it, and its mark waits
-// for those before it; so does a send's.
+// A NAKed read is reported behind earlier responses, and its error waits for
+// earlier reads; a send's error does too.
 func TestRefusalsBehindReads(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for _, op := range []layout.DescriptorOperation{opRead, opSend} {
@@ -641,7 +648,7 @@ func TestRefusalsBehindReads(t *testing.T) {
 				return []uint64{0}
 			}
 			copy(b.memory[pairTarget:], "what is read")
-			const n = layout.MaxPayload + 1 // so that all answers may be under way at a time
+			const n = layout.MaxPayload + 1 // so that all responses may be in flight at a time
 			a.post(SendQueue, opRead, local(n), nil)
 			a.post(SendQueue, opRead, local(n), nil)
 			a.post(SendQueue, op, local(5), func(d layout.Descriptor) {
@@ -658,7 +665,7 @@ func TestRefusalsBehindReads(t *testing.T) {
 				bits = remoteError
 			} else {
 				answered := slices.IndexFunc(p.log, func(f wireFrame) bool {
-					return f.from == a && f.acknowledges() && f.header().Sequence() == 0xfffffff4 // both answers
+					return f.from == a && f.acknowledges() && f.header().Sequence() == 0xfffffff4 // both responses
 				})
 				refused := slices.IndexFunc(p.log, func(f wireFrame) bool {
 					return f.from == b && f.acknowledges() && f.header().Immediate() == uint32(toRDMA)
@@ -673,8 +680,8 @@ func TestRefusalsBehindReads(t *testing.T) {
 	})
 }
 
-// Reads: as many as ReadLimit are under way; a fence holds back what is behind it;
-// without one a later message may overtake an answer.
+// Reads: at most ReadLimit are outstanding; a fence delays what is behind it;
+// without one a later message may overtake a response.
 func TestReadLimitAndFence(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for limit := 1; limit <= params.LedgerResponses; limit++ {
@@ -728,8 +735,8 @@ func TestReadLimitAndFence(t *testing.T) {
 	})
 }
 
-// A peer that asks for more reads at a time than are answered waits; none is lost,
-// and none is answered twice.
+// A peer that exceeds the limit of reads waits; no read is lost or answered
+// twice.
 func TestRequestsBeyondTheLimit(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(3 * params.LedgerResponses) })
@@ -753,7 +760,7 @@ func TestRequestsBeyondTheLimit(t *testing.T) {
 	})
 }
 
-// A read of 0 bytes is answered by one frame, and no handle is looked at.
+// One frame answers a read of 0 bytes, and no handle is checked.
 func TestReadOfNothing(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		p := newPair(t, level, nil)
@@ -769,15 +776,15 @@ func TestReadOfNothing(t *testing.T) {
 	})
 }
 
-// A disconnect: what the peer has completes well, what failed with its bits, all
-// else as flushed, in order.
+// A disconnect: messages that the peer has complete without error, failed ones
+// with their bits, all others as flushed, in order.
 func TestDisconnectInTheMiddle(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		p := newPair(t, level, nil)
 		a, b := p.hosts[0], p.hosts[1]
 		p.wire = func(from *host, frame []byte) []uint64 {
 			if f := (wireFrame{from, frame}); from == b && f.header().Flags()&layout.ViaHeaderFlagsLastMask != 0 {
-				return nil // the end of an answer
+				return nil // the end of a read response
 			}
 			return []uint64{0}
 		}
@@ -805,7 +812,8 @@ func TestDisconnectInTheMiddle(t *testing.T) {
 		p.run(forever)
 		require.Empty(t, b.errors, "the time of an answer that was forgotten")
 
-		// And then as ever. Posts between the connections are flushed.
+		// Afterwards everything works again. Posts between the connections are
+		// flushed.
 		a.post(SendQueue, opWrite, local(9), nil)
 		p.run(forever)
 		require.Equal(t, uint32(flushed), a.ended(SendQueue, 6).bits)
@@ -818,7 +826,7 @@ func TestDisconnectInTheMiddle(t *testing.T) {
 	})
 }
 
-// A descriptor whose memory is deregistered under way cannot be completed.
+// A descriptor whose memory is deregistered in flight cannot be completed.
 func TestDeregisteredUnderWay(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		p := newPair(t, level, nil)
@@ -829,7 +837,7 @@ func TestDeregisteredUnderWay(t *testing.T) {
 		p.run(forever)
 		require.Equal(t, []layout.AsyncError{layout.AsyncErrorCompletionProtection}, h.errors)
 		require.Zero(t, h.completed[SendQueue])
-		// If it is to be sent again, or an answer to be stored by it, it has failed.
+		// It fails if it must be retransmitted, or must store a read response.
 		for _, op := range []layout.DescriptorOperation{opWrite, opRead} {
 			p := newPair(t, level, nil)
 			h := p.hosts[0]
@@ -850,8 +858,8 @@ func TestDeregisteredUnderWay(t *testing.T) {
 	})
 }
 
-// An engine that does not offer reliable levels refuses VIs of them, and at the
-// unreliable one reads are malformed.
+// An engine without reliable levels rejects VIs of them; at the unreliable one
+// reads are malformed.
 func TestLevelsThatAreOffered(t *testing.T) {
 	b := newBench(t)
 	context := make(layout.VIContext, layout.VIContextSize)

@@ -4,7 +4,7 @@ package softvia
 
 import "hvia/layout"
 
-// completion is what is written into a descriptor.
+// completion is the result that is written into a descriptor.
 type completion struct {
 	length, bits uint32
 	echo         layout.StatusOperation
@@ -13,7 +13,7 @@ type completion struct {
 }
 
 // complete writes a descriptor's completion, then the entry of the completion
-// queue that its queue is tied to, then tells who waits for either.
+// queue that its queue is tied to, then notifies the waiters of both.
 func (e *Engine[T]) complete(who T, id QueueID, body *descriptor, n completion) {
 	d := layout.Descriptor(e.env.Memory(body.pa, layout.DescriptorSize))
 	status := layout.DescriptorStatusDoneMask | n.bits | uint32(n.echo)<<layout.DescriptorStatusOperationLsb
@@ -30,23 +30,22 @@ func (e *Engine[T]) complete(who T, id QueueID, body *descriptor, n completion) 
 	e.came(who, [...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI)
 }
 
-// completionQueue is a completion queue in use, or a number that is free.
+// completionQueue is a completion queue, or a free number.
 type completionQueue struct {
 	used     bool
 	base     uint32 // of its header
 	log2     uint32
-	written  uint32 // entries, since this ring was given
-	consumed uint32 // of them, as the library said when it was last looked at
+	written  uint32 // entries, since this ring was set
+	consumed uint32 // of them, as last read from the library
 }
 
-// notification is what can be armed.
+// notification names a source that can be armed.
 type notification struct {
 	kind  layout.NotifyKind
 	index int
 }
 
-// CompletionQueueCommand carries out one of the commands for completion queues,
-// as the card would.
+// CompletionQueueCommand executes a completion queue command, as the card does.
 func (e *Engine[T]) CompletionQueueCommand(op layout.CommandOpcode, index, address, log2 uint32) (detail uint32, status layout.CommandStatus) {
 	ring := op == layout.CommandOpcodeCreateCompletionQueue || op == layout.CommandOpcodeResizeCompletionQueue
 	switch {
@@ -67,8 +66,8 @@ func (e *Engine[T]) CompletionQueueCommand(op layout.CommandOpcode, index, addre
 	return detail, layout.CommandStatusDone
 }
 
-// tie takes the completion queues of a VI from its context. A number that no queue
-// can have is none.
+// tie sets the completion queues of a VI from its context. An invalid number
+// means none.
 func (e *Engine[T]) tie(v *viState) {
 	v.ties = [2]int{SendQueue: int(v.ctx().SendCompletionQueue()), ReceiveQueue: int(v.ctx().ReceiveCompletionQueue())}
 	for of := range v.ties {
@@ -90,7 +89,7 @@ func (e *Engine[T]) enter(who T, number int, id QueueID, sequence uint16) {
 		return
 	}
 	word := uint32(id.VI)<<layout.CompletionEntryWordVILsb | uint32(id.Of)<<layout.CompletionEntryWordReceiveLsb | layout.CompletionEntryWordValidMask
-	if q.written>>q.log2&1 == 0 { // the first round is an odd one
+	if q.written>>q.log2&1 == 0 { // the first lap is an odd one
 		word |= layout.CompletionEntryWordLapMask
 	}
 	at := q.base + layout.CompletionQueueHeaderSize + q.written&(1<<q.log2-1)*layout.CompletionEntrySize
@@ -103,8 +102,8 @@ func (e *Engine[T]) enter(who T, number int, id QueueID, sequence uint16) {
 
 func (e *Engine[T]) full(q *completionQueue) bool { return q.written-q.consumed == 1<<q.log2 }
 
-// Arm has the environment told, once, of the next completion of a work queue, or
-// the next entry of a completion queue. What is armed already stays so.
+// Arm requests one notification of the next completion of a work queue, or the
+// next entry of a completion queue. An armed source stays armed.
 func (e *Engine[T]) Arm(kind layout.NotifyKind, index int) {
 	known := VICount
 	if kind == layout.NotifyKindCompletionQueue {

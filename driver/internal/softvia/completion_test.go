@@ -11,7 +11,7 @@ import (
 	"hvia/layout"
 )
 
-// library is what takes the entries of one completion queue.
+// library reaps the entries of one completion queue.
 type library struct {
 	b        *bench
 	number   uint32
@@ -22,7 +22,7 @@ type library struct {
 
 const ringPages = 3 // a header and 1,024 entries
 
-// ring clears a ring and has a command done for it.
+// ring clears a ring and executes a command with it.
 func (l *library) ring(op layout.CommandOpcode, base, log2 uint32) (detail uint32) {
 	clear(l.b.memory[base:][:ringPages*layout.AttPageBytes])
 	detail, status := l.b.engine.CompletionQueueCommand(op, l.number, base, log2)
@@ -31,7 +31,7 @@ func (l *library) ring(op layout.CommandOpcode, base, log2 uint32) (detail uint3
 	return detail
 }
 
-// take takes the oldest entry, if there is one.
+// take reaps the oldest entry, if there is one.
 func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 	at := l.base + layout.CompletionQueueHeaderSize + l.consumed%(1<<l.log2)*layout.CompletionEntrySize
 	e := layout.CompletionEntry(l.b.memory[at:])
@@ -45,7 +45,7 @@ func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 		uint16(e.Sequence()), true
 }
 
-// say tells the engine what was taken.
+// say writes the number of reaped entries.
 func (l *library) say() { layout.CompletionQueueHeader(l.b.memory[l.base:]).SetConsumed(l.consumed) }
 
 func (b *bench) command(op layout.CommandOpcode, index int, context layout.VIContext) {
@@ -54,15 +54,15 @@ func (b *bench) command(op layout.CommandOpcode, index int, context layout.VICon
 }
 
 // Completions of many queues in few completion queues: each has one entry, in
-// order, behind its Status, unless the ring is full, which is told and counted;
-// also through resizes. A plain model says what entries there must be.
+// order, behind its Status, unless the ring is full, which is reported and
+// counted; also through resizes. A reference model has the expected entries.
 func TestCompletionQueues(t *testing.T) {
 	const seed, vis, queues, steps = 3, 4, 3, 30_000
 	random := rand.New(rand.NewPCG(seed, seed))
 	b := newBench(t)
 	b.memory = make([]byte, 1<<21)
 	b.engine = New[int](b, Config{QueueDepth: 1024, CompletionQueues: queues})
-	const slots, first = 64, 1 << 19 // descriptors of a queue, in turn; where they begin
+	const slots, first = 64, 1 << 19 // descriptors of a queue, used in turn; their start
 	place := func(id QueueID, n int) uint64 { return uint64(first + ((id.VI*2+int(id.Of))*slots+n%slots)*slot) }
 	rings := []uint32{}
 	for at := uint32(1 << 20); at < 1<<21; at += ringPages * layout.AttPageBytes {
@@ -78,7 +78,7 @@ func TestCompletionQueues(t *testing.T) {
 		sequence uint16
 	}
 	libraries := make([]library, queues)
-	expected := make([][]entry, queues) // that must be there and were not taken
+	expected := make([][]entry, queues) // outstanding entries
 	overruns := 0
 	armed := map[notification]bool{}
 	var told []notification
@@ -100,7 +100,7 @@ func TestCompletionQueues(t *testing.T) {
 		b.command(layout.CommandOpcodeConnectVI, vi, context(vi))
 	}
 	var posted, done [vis][2]int
-	// completed is the model of a completion.
+	// completed models a completion.
 	completed := func(id QueueID) {
 		n := notification{[...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI}
 		if q := tied(id); q >= 0 {
@@ -120,7 +120,7 @@ func TestCompletionQueues(t *testing.T) {
 		}
 		done[id.VI][id.Of]++
 	}
-	// Status is there before the entry is.
+	// Status is stored before the entry.
 	b.stored = func(address uint32) {
 		for q := range libraries {
 			l := libraries[q]
@@ -169,7 +169,7 @@ func TestCompletionQueues(t *testing.T) {
 			h.SetSequence(sequence[id.VI])
 			sequence[id.VI]++
 			b.engine.Arrive(0, frame)
-		case k < 14: // all receives that wait are flushed
+		case k < 14: // all waiting receives are flushed
 			for posted[id.VI][ReceiveQueue] > done[id.VI][ReceiveQueue] {
 				completed(QueueID{id.VI, ReceiveQueue})
 			}
@@ -199,7 +199,7 @@ func TestCompletionQueues(t *testing.T) {
 			b.engine.Arm(n.kind, n.index)
 			armed[n] = true
 		case random.IntN(10) == 0:
-			// What the old ring has is taken first.
+			// The old ring is reaped first.
 			q := random.IntN(queues)
 			l := &libraries[q]
 			old := *l
@@ -227,7 +227,7 @@ func TestCompletionQueues(t *testing.T) {
 	t.Logf("%d overruns, %d resizes, %d wraps, %d notifications", overruns, resizes, wraps, len(told))
 }
 
-// The engine looks at Consumed only when the ring looks full to it.
+// The engine reads Consumed only when the ring looks full to it.
 func TestConsumedIsReadWhenFull(t *testing.T) {
 	b := newBench(t)
 	b.engine = New[int](b, Config{QueueDepth: 1024, CompletionQueues: 1})
@@ -263,7 +263,7 @@ func TestConsumedIsReadWhenFull(t *testing.T) {
 	require.Equal(t, uint32(4), written)
 }
 
-// What the commands for completion queues refuse.
+// The completion queue commands that fail.
 func TestCompletionQueueCommands(t *testing.T) {
 	b := newBench(t)
 	b.engine = New[int](b, Config{QueueDepth: 1024, CompletionQueues: 2})
@@ -290,7 +290,7 @@ func TestCompletionQueueCommands(t *testing.T) {
 		_, status := b.engine.CompletionQueueCommand(s.op, s.index, s.address, s.log2)
 		require.Equal(t, s.want, status, "command %d", i)
 	}
-	// Numbers that no queue can have do nothing.
+	// Invalid numbers have no effect.
 	for _, n := range []notification{{layout.NotifyKindSend, VICount}, {layout.NotifyKindCompletionQueue, 2}, {3, 0}} {
 		b.engine.Arm(n.kind, n.index)
 		require.Empty(t, b.engine.armed)

@@ -15,18 +15,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is an environment: memory whose virtual addresses are the physical ones,
-// and a NIC that reads frames when the test says so.
+// bench is an environment: memory with identical virtual and physical
+// addresses, and a NIC that reads frames on the test's request.
 type bench struct {
 	t              *testing.T
 	engine         *Engine[int]
 	memory         []byte
-	unread         []func(int) // frames that the NIC has not read
+	unread         []func(int) // for the NIC to read
 	emitted        []layout.ViaHeader
 	errors         []layout.AsyncError
 	notified       []notification
 	during         func()               // once, while a frame is emitted
-	looked, stored func(address uint32) // each time that memory is asked for, or a dword is stored
+	looked, stored func(address uint32) // called when memory is requested, or a dword is stored
 }
 
 const handle = 7
@@ -93,7 +93,8 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// post writes a send of n bytes into a slot, links it behind the one before, and rings.
+// post writes a send of n bytes into a slot, links it behind the previous one,
+// and rings.
 func (b *bench) post(i, n int) {
 	at := uint64(i * slot)
 	d := layout.Descriptor(b.memory[at:][:slot])
@@ -114,13 +115,13 @@ func (b *bench) post(i, n int) {
 func (b *bench) status(i int) uint32 { return layout.Descriptor(b.memory[i*slot:]).Status() }
 func (b *bench) length(i int) uint32 { return layout.Descriptor(b.memory[i*slot:]).Length() }
 
-// Sends complete in order, and not before the NIC has read all of their frames,
-// whatever order it says that in.
+// Sends complete in order, and only after the NIC has read all of their frames,
+// in whatever order it reports that.
 func TestSendsCompleteInOrder(t *testing.T) {
 	const seed, posts = 1, 60
 	random := rand.New(rand.NewPCG(seed, seed))
 	b := newBench(t)
-	frames := make([]int, posts) // of each post that were not read
+	frames := make([]int, posts) // unread frames of each post
 	var owner []int              // of the frames in unread
 	next := 0
 	for next < posts || len(b.unread) > 0 {
@@ -153,8 +154,8 @@ func TestSendsCompleteInOrder(t *testing.T) {
 	require.Empty(t, b.errors)
 }
 
-// While a frame is emitted anything may happen: another post, whose message comes
-// behind this one, and the beginning of a disconnect, which ends it.
+// While a frame is emitted, another post may add a message behind this one, or
+// a disconnect may start and end it.
 func TestWhatHappensWhileAFrameIsEmitted(t *testing.T) {
 	b := newBench(t)
 	b.during = func() {
@@ -191,7 +192,7 @@ func TestWhatHappensWhileAFrameIsEmitted(t *testing.T) {
 	require.Equal(t, layout.CommandStatusDone, status)
 }
 
-// Frames of no sense do nothing, whatever they hold.
+// Malformed frames have no effect, whatever they contain.
 func TestFramesOfNoSense(t *testing.T) {
 	const seed = 2
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -202,7 +203,7 @@ func TestFramesOfNoSense(t *testing.T) {
 			frame[i] = byte(random.IntN(256))
 		}
 		if len(frame) >= layout.HeaderBytes && random.IntN(2) == 0 {
-			// Nearly right.
+			// Nearly valid.
 			clear(frame[:layout.EthernetHeaderSize])
 			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 			h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(random.IntN(4)))

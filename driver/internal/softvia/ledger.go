@@ -8,43 +8,43 @@ import (
 	"hvia/layout"
 )
 
-// Clock is an environment that has a time. In one that has none, connections of
-// reliable VIs never time out: its network must lose nothing.
+// Clock is an environment with time. Without one, connections of reliable VIs
+// never time out: the network must lose nothing.
 type Clock interface {
-	// Now is the time in clocks of the card, from 1 on.
+	// Now returns the time in clocks of the card, from 1 on.
 	Now() uint64
-	// Alarm asks for a call of Expire for a VI at a time.
+	// Alarm requests a call of Expire for a VI at a time.
 	Alarm(index int, at uint64)
 }
 
-// entry is what the ledger of a reliable VI keeps of an own message, or of an
-// answer to an RDMA read of the peer.
+// entry is a request of this side, or a response to an RDMA read of the peer,
+// in the ledger of a reliable VI.
 type entry struct {
 	length uint32
 	begun  bool
-	first  uint32 // number of its first frame, once it has begun
-	bits   uint32 // what is wrong with it; it is carried out no further
+	first  uint32 // number of its first frame, once started
+	bits   uint32 // its errors; it goes no further
 
-	// Of an own message.
+	// Of a request.
 	body        descriptor
-	unreachable bool // there is no descriptor
-	stale       bool // the memory that it lies in was deregistered
-	answered    bool // an RDMA read: all of it is in memory
+	unreachable bool // the descriptor could not be read
+	stale       bool // the descriptor's memory was deregistered
+	answered    bool // an RDMA read: all its data are in memory
 	walk        gather
-	walked      uint32 // bytes of the message that the walk is behind
+	walked      uint32 // bytes of the message before the walk's position
 
-	// Of an answer.
-	request uint32 // number of the frame that asked for it
+	// Of a response.
+	request uint32 // number of the request's frame
 	va      uint64
 	handle  uint32
 }
 
-// read says whether it is an own RDMA read.
+// read reports whether the entry is an RDMA read of this side.
 func (m *entry) read() bool {
 	return m.body.control != nil && m.body.operation() == layout.DescriptorOperationRDMARead
 }
 
-// frames is the number of its frames.
+// frames returns the number of its frames.
 func (m *entry) frames() uint32 {
 	if m.read() || m.length == 0 {
 		return 1
@@ -52,16 +52,18 @@ func (m *entry) frames() uint32 {
 	return (m.length-1)/layout.MaxPayload + 1
 }
 
-// end is the number behind its last frame.
+// end returns the number behind its last frame.
 func (m *entry) end() uint32 { return m.first + m.frames() }
 
-// failed says that it ends in error in its turn, and the connection with it.
+// failed reports whether the entry completes in error in its turn and breaks
+// the connection.
 func (m *entry) failed() bool { return m.bits != 0 || m.unreachable }
 
-// behind says whether a number comes after another one, modulo 2^32.
+// behind reports whether a number comes after another one, modulo 2^32.
 func behind(a, b uint32) bool { return int32(a-b) > 0 }
 
-// Parameters of the card, which this package may not import. A test holds them to it.
+// Parameters of the card, which this package must not import. A test compares
+// them.
 const (
 	ledgerMessages   = 16
 	ledgerResponses  = 4
@@ -69,49 +71,50 @@ const (
 	retryAliveFactor = 64
 )
 
-// ledger is what a reliable VI keeps of what it sends, since it was connected.
+// ledger has the transmit state of a reliable VI since it was connected.
 type ledger struct {
-	una  uint32 // the oldest number that is not acknowledged
-	next uint32 // the number that is sent next
-	end  uint32 // behind the last frame of the last message that has begun
-	top  uint32 // behind the last frame that was ever sent
+	una  uint32 // the oldest unacknowledged number
+	next uint32 // the next number to send
+	end  uint32 // behind the last frame of the last started message
+	top  uint32 // behind the last frame ever sent
 
-	window, credit uint32 // the agreed limit, and the moving one
-	counted        uint32 // frames acknowledged towards the growth of the moving one
-	gone           bool   // back to una, because of a gap, without progress since
-	timeouts       int    // in a row without a sign of life of the peer
-	tries          int    // timeouts in a row without progress
+	window, credit uint32 // the agreed limit, and the congestion window
+	counted        uint32 // frames acknowledged towards the growth of credit
+	gone           bool   // rewound to una because of a gap, without progress since
+	timeouts       int    // consecutive, without a frame from the peer
+	tries          int    // consecutive timeouts without progress
 	deadline       uint64
 
-	reads   int      // own RDMA reads that may be without answer at a time
-	own     []*entry // messages that are not complete, in the order of the queue
-	answers []*entry // that are not acknowledged, in the order of the requests
-	sending []*entry // both, that have begun and are not acknowledged, in the order of their numbers
-	broken  bool     // nothing is carried out any more
-	refused bool     // by the peer: nothing is sent any more
-	stuck   bool     // a message failed of which frames went out: no number can follow theirs
+	reads   int      // limit of outstanding RDMA reads
+	own     []*entry // incomplete requests, in queue order
+	answers []*entry // unacknowledged responses, in the order of the requests
+	sending []*entry // both kinds, started and unacknowledged, by number
+	broken  bool     // all work has stopped
+	refused bool     // NAKed by the peer: nothing is sent any more
+	stuck   bool     // a partly sent message failed: no number can follow its frames
 }
 
-// reliable says whether the VI's level is a reliable one.
+// reliable reports whether the VI's level is a reliable one.
 func (v *viState) reliable() bool {
 	level := layout.Reliability(v.ctx().Attributes() & layout.VIContextAttributesReliabilityMask >> layout.VIContextAttributesReliabilityLsb)
 	return level == layout.ReliabilityDelivery || level == layout.ReliabilityReception
 }
 
-// opens says whether a descriptor more may be under way.
+// opens reports whether another descriptor may start.
 func (v *viState) opens() bool {
 	l := &v.ledger
 	return len(l.own) < ledgerMessages && !l.broken && !l.refused && v.refusal == nil && !slices.ContainsFunc(l.own, (*entry).failed)
 }
 
-// underWay says whether something is waited for that a timeout is for.
+// underWay reports whether the VI waits for an acknowledgement or a read
+// response, and so needs a timeout.
 func (v *viState) underWay() bool {
 	l := &v.ledger
 	return v.state == layout.VIStateConnected && !l.broken &&
 		(l.una != l.top || slices.ContainsFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered }))
 }
 
-// connect begins the ledger of a VI whose context is new.
+// connect resets the ledger of a VI with a new context.
 func (v *viState) connect() {
 	c := v.ctx()
 	window := max(1, uint32(c.Window()))
@@ -132,11 +135,11 @@ func (e *Engine[T]) open(who T, index int, d descriptor, reachable bool) {
 	e.turn(who, index)
 }
 
-// restart puts the walk through the segments to their begin.
+// restart moves the walk to the start of the segments.
 func (m *entry) restart() { m.walk, m.walked = gather{body: &m.body, next: m.body.firstData()}, 0 }
 
-// turn does what a change has made possible: completions, in the order of the
-// queue, refusals of reads, and frames.
+// turn does the work that a change allows: completions, in queue order, NAKs of
+// reads, and frames.
 func (e *Engine[T]) turn(who T, index int) {
 	e.settle(who, index)
 	e.refuseRead(who, index)
@@ -145,8 +148,7 @@ func (e *Engine[T]) turn(who T, index int) {
 	e.posted(who, QueueID{index, SendQueue})
 }
 
-// settle completes the messages that can be, in order. Behind one that failed
-// nothing is carried out.
+// settle completes finished messages, in order. Work behind a failed one stops.
 func (e *Engine[T]) settle(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -164,7 +166,8 @@ func (e *Engine[T]) settle(who T, index int) {
 	}
 }
 
-// whole says whether the peer has an own message, or this side what it has read.
+// whole reports whether the peer has the complete request, or this side the
+// complete data of a read.
 func (l *ledger) whole(m *entry) bool {
 	if !m.begun || m.read() {
 		return m.begun && m.answered
@@ -172,7 +175,7 @@ func (l *ledger) whole(m *entry) bool {
 	return !behind(m.end(), l.una)
 }
 
-// settled completes a message with error bits, or well without.
+// settled completes a message with error bits, or without errors.
 func (e *Engine[T]) settled(who T, index int, m *entry, bits uint32) {
 	if m.unreachable {
 		e.env.Async(who, layout.AsyncErrorPostDescriptor, index)
@@ -195,7 +198,7 @@ func (e *Engine[T]) settled(who T, index int, m *entry, bits uint32) {
 	e.complete(who, QueueID{index, SendQueue}, &m.body, n)
 }
 
-// flushLedger completes what is under way, as the VI is disconnected.
+// flushLedger completes all messages as the VI is disconnected.
 func (e *Engine[T]) flushLedger(who T, index int) {
 	l := &e.vis[index].ledger
 	for _, m := range l.own {
@@ -208,8 +211,8 @@ func (e *Engine[T]) flushLedger(who T, index int) {
 	*l = ledger{}
 }
 
-// refuseRead tells the peer that its oldest read without an answer cannot be
-// answered. Whatever is refused, it is the first thing.
+// refuseRead NAKs the peer's oldest unanswered read if it has failed. NAKs are
+// sent in the order of the requests.
 func (e *Engine[T]) refuseRead(who T, index int) {
 	v := &e.vis[index]
 	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 || v.refusal != nil || v.ledger.broken || v.ledger.refused {
@@ -219,7 +222,7 @@ func (e *Engine[T]) refuseRead(who T, index int) {
 	e.refuse(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRDMAProtection)
 }
 
-// transmit sends what the window lets through.
+// transmit sends the frames that the window allows.
 func (e *Engine[T]) transmit(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -235,14 +238,14 @@ func (e *Engine[T]) transmit(who T, index int) {
 	}
 }
 
-// begin gives the next message its numbers: an answer, or else an own message, if
-// its fence and the limit of reads let it. Behind a refusal no own message begins,
-// but the peer gets the answers that it was promised.
+// begin numbers the next message: a response, else a request, if its fence and
+// the limit of reads allow it. After a NAK no request starts, but the peer gets
+// the responses of earlier reads.
 func (v *viState) begin() bool {
 	l := &v.ledger
 	for _, m := range l.answers {
 		if m.bits != 0 {
-			break // it waits to be refused, and those behind it for that
+			break // it waits for its NAK, and the entries behind it too
 		}
 		if !m.begun {
 			l.number(m)
@@ -275,7 +278,7 @@ func (l *ledger) number(m *entry) {
 	l.sending = append(l.sending, m)
 }
 
-// transmitFrame sends the next frame, which is one of m.
+// transmitFrame sends the next frame, which belongs to m.
 func (e *Engine[T]) transmitFrame(who T, index int, m *entry) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -317,12 +320,12 @@ func (e *Engine[T]) transmitFrame(who T, index int, m *entry) {
 	} else {
 		e.env.Count(layout.CounterRetransmitFrame)
 	}
-	// The environment's Emit does not wait and has read the payload, see Config.
+	// Of a reliable VI, Emit does not wait and has read the payload.
 	_ = e.env.Emit(who, e.headers(index, f), payload, func(T) {})
 }
 
-// fail ends a message that has begun and cannot go on. Nothing of it is sent any
-// more, and nothing behind it.
+// fail stops a started message that cannot continue. Nothing of it, nor
+// anything behind it, is sent any more.
 func (e *Engine[T]) fail(who T, index int, m *entry) {
 	l := &e.vis[index].ledger
 	l.end = m.first
@@ -337,8 +340,8 @@ func (e *Engine[T]) fail(who T, index int, m *entry) {
 	e.refuseRead(who, index)
 }
 
-// payload finds the bytes of a frame of an own message. A frame that is not the
-// one behind the last is found by walking from the begin.
+// payload finds the bytes of a frame of a request. For a frame that does not
+// continue the previous one it walks from the start.
 func (m *entry) payload(offset, n uint32, last bool) (payload []Range, bits uint32) {
 	if m.walked != offset {
 		m.restart()
@@ -350,8 +353,8 @@ func (m *entry) payload(offset, n uint32, last bool) (payload []Range, bits uint
 	return m.walk.frame(n, last)
 }
 
-// answerBytes finds the bytes of a frame of an answer. All that follow are checked
-// with them.
+// answerBytes finds the bytes of a frame of a response. It checks all following
+// bytes with them.
 func (e *Engine[T]) answerBytes(v *viState, m *entry, offset, n uint32) (payload []Range, ok bool) {
 	if m.length == 0 {
 		return nil, true // no handle is looked at
@@ -368,7 +371,7 @@ func (e *Engine[T]) answerBytes(v *viState, m *entry, offset, n uint32) (payload
 	return payload, ok
 }
 
-// acknowledged is an acknowledgement of the peer's.
+// acknowledged handles an acknowledgement of the peer.
 func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -400,7 +403,7 @@ func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.Ac
 	e.turn(who, index)
 }
 
-// advance takes all frames before a number as received.
+// advance treats all frames before a number as received.
 func (e *Engine[T]) advance(l *ledger, number uint32) {
 	for l.counted += number - l.una; l.counted >= l.credit; {
 		l.counted -= l.credit
@@ -418,15 +421,16 @@ func (e *Engine[T]) advance(l *ledger, number uint32) {
 	}
 }
 
-// back goes back to the oldest frame that is not acknowledged. The moving limit
-// does not fall below what the peer may leave unacknowledged inside a message.
+// back rewinds to the oldest unacknowledged frame. The congestion window does
+// not fall below the number of frames that the peer may leave unacknowledged
+// inside a message.
 func (l *ledger) back() {
 	l.next = l.una
 	l.credit, l.counted = max(min(l.window, acknowledgeEvery), l.credit/2), 0
 }
 
-// refusedByPeer marks the message that a refused frame belongs to. One that was
-// acknowledged, and is no read, has no descriptor any more.
+// refusedByPeer marks the message of a NAKed frame. An acknowledged one that is
+// no read has no descriptor any more.
 func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	l := &e.vis[index].ledger
 	l.refused = true
@@ -445,11 +449,11 @@ func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.A
 	e.env.Async(who, layout.AsyncErrorConnectionLost, index)
 }
 
-// alive is a sign of life of the peer. It leaves the timer alone: a peer that
-// sends would keep a lost frame from being retransmitted.
+// alive records a frame from the peer. It does not restart the timer: a peer
+// that sends would then delay the retransmission of a lost frame.
 func (v *viState) alive() { v.ledger.timeouts = 0 }
 
-// progress is an acknowledgement of something new, or a frame of an answer in
+// progress records a new acknowledgement, or a frame of a read response in
 // order.
 func (e *Engine[T]) progress(v *viState) {
 	v.alive()
@@ -463,7 +467,7 @@ func (e *Engine[T]) restartTimer(v *viState) {
 	}
 }
 
-// watch has Expire called when a VI's time is over.
+// watch requests a call of Expire at a VI's deadline.
 func (e *Engine[T]) watch(index int) {
 	v := &e.vis[index]
 	if at := e.alarms[index]; e.clock != nil && v.underWay() && (at == 0 || at > v.ledger.deadline) {
@@ -472,7 +476,7 @@ func (e *Engine[T]) watch(index int) {
 	}
 }
 
-// Expire is an alarm of the Clock. One that is not wanted any more does nothing.
+// Expire handles an alarm of the Clock. An outdated one does nothing.
 func (e *Engine[T]) Expire(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -501,8 +505,8 @@ func (e *Engine[T]) Expire(who T, index int) {
 }
 
 // probe retransmits the request of the oldest unanswered read, if the peer has
-// acknowledged everything: it is old there, and its acknowledgement shows that
-// the peer lives.
+// acknowledged everything: its acknowledgement of this old frame shows that the
+// peer lives.
 func (e *Engine[T]) probe(who T, index int) {
 	l := &e.vis[index].ledger
 	i := slices.IndexFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered })
@@ -516,7 +520,7 @@ func (e *Engine[T]) probe(who T, index int) {
 	_ = e.env.Emit(who, e.headers(index, f), nil, func(T) {})
 }
 
-// exhausted breaks a connection whose peer does not answer.
+// exhausted breaks a connection whose peer does not respond.
 func (e *Engine[T]) exhausted(who T, index int) {
 	l := &e.vis[index].ledger
 	if len(l.own) > 0 && l.own[0].begun {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutants are faults of the engine: in a file, what is written in the place of
-// what. All are compiled in, one at a time, and some test must fail on each.
+// mutants are injected bugs of the engine: in a file, right is replaced by
+// wrong. All are compiled in, one at a time, and some test must fail on each.
 var mutants = []struct{ name, file, right, wrong string }{
 	{"an entry before its Status", "completion.go", "	e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n", "	defer e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n"},
 	{"the lap does not change", "completion.go", "if q.written>>q.log2&1 == 0 {", "if true {"},
@@ -92,8 +92,8 @@ var mutants = []struct{ name, file, right, wrong string }{
 	{"an answer that is cut off is told", "receive.go", " || m.operation == layout.FrameOperationRDMAReadResponse {", " {"},
 }
 
-// Faults planted in the engine are found. With HVIA_MUTANTS=1 or HVIA_LONG=1 all
-// are planted, else one.
+// The tests find injected bugs of the engine. With HVIA_MUTANTS=1 or
+// HVIA_LONG=1 all are injected, else one.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the engine once more for each fault")

@@ -12,8 +12,9 @@ import (
 	"hvia/layout"
 )
 
-// Behind any frames with forged numbers, at most N frames of the peer that
-// arrive are dropped for theirs, also on a wire that loses and doubles frames.
+// After any frames with forged numbers, at most N arriving frames of the peer
+// are dropped for their numbers, also on a wire that loses and duplicates
+// frames.
 func TestForgedNumbers(t *testing.T) {
 	const most = layout.SequenceAgreement - 1
 	rounds := 200
@@ -70,8 +71,8 @@ func TestForgedNumbers(t *testing.T) {
 	require.Equal(t, most, worst, "the bound is not reached: the test shows nothing")
 }
 
-// A wire that loses frames, doubles them one behind the other and holds some back
-// delivers none twice, whatever it holds back and for how long.
+// A wire that loses frames, duplicates them back to back and delays some
+// delivers none twice, whatever it delays and for how long.
 func TestNeverTwice(t *testing.T) {
 	random := rand.New(rand.NewPCG(29, 29))
 	backward := 0

@@ -13,15 +13,16 @@ import (
 	"hvia/layout"
 )
 
-// region is registered memory of a host. Virtual addresses are the physical ones.
+// region is registered memory of a host. Virtual and physical addresses are
+// equal.
 type region struct {
 	from, to    uint64
 	tag         uint16
 	write, read bool // by the peer
 }
 
-// host is one end of a pair: a clock, and memory with regions. What it sends comes
-// out of the other end.
+// host is one end of a pair: a clock, and memory with regions. The other end
+// receives what it sends.
 type host struct {
 	pair      *pair
 	peer      *host
@@ -36,20 +37,20 @@ type host struct {
 	done      func(of Queue, n int)
 }
 
-// pair is two hosts and what lies between them. Its time is in clocks.
+// pair is two hosts and the network between them. Its time is in clocks.
 type pair struct {
 	t      *testing.T
 	hosts  [2]*host
 	now    uint64
 	serial int
 	events pairEvents
-	// wire says when copies of a frame arrive: so many clocks later than usual. nil =
-	// every frame once and in time.
+	// wire returns the extra delays, in clocks, of the copies of a frame. nil
+	// means one copy without extra delay.
 	wire func(from *host, frame []byte) []uint64
 	log  []wireFrame
 }
 
-// wireFrame is a frame that a host has sent.
+// wireFrame is a frame sent by a host.
 type wireFrame struct {
 	from  *host
 	frame []byte
@@ -85,7 +86,7 @@ func (p *pair) at(t uint64, do func()) {
 	heap.Push(&p.events, pairEvent{t, p.serial, do})
 }
 
-// run lets time pass until nothing happens any more, or until a time.
+// run advances time until nothing is due, or until a time.
 func (p *pair) run(until uint64) {
 	for len(p.events) > 0 && p.events[0].at <= until {
 		e := heap.Pop(&p.events).(pairEvent)
@@ -165,7 +166,7 @@ func (h *host) Async(_ int, code layout.AsyncError, _ int) { h.errors = append(h
 func (h *host) Notify(int, layout.NotifyKind, int)         {}
 func (h *host) Count(n layout.Counter)                     { h.counts[n]++ }
 
-// Where things are in the memory of a host.
+// Memory map of a host.
 const (
 	pairSlot  = 256 // bytes of a descriptor
 	pairSlots = 1024
@@ -183,7 +184,7 @@ func (h *host) place(of Queue, n int) uint32 {
 	return uint32((int(of)*pairSlots + n%pairSlots) * pairSlot)
 }
 
-// newPair makes two hosts whose VI 0 is connected to the other's.
+// newPair returns two hosts whose VIs 0 are connected.
 func newPair(t *testing.T, level layout.Reliability, change func(*host, layout.VIContext)) *pair {
 	p := &pair{t: t}
 	for i := range p.hosts {
@@ -210,7 +211,7 @@ func (h *host) context(level layout.Reliability, change func(*host, layout.VICon
 		layout.VIContextAttributesEnableRDMAWriteMask | layout.VIContextAttributesEnableRDMAReadMask)
 	c.SetMaxTransferSize(1 << 16)
 	copy(c.PeerMac(), h.peer.engine.mac[:])
-	// Both directions pass the largest number soon.
+	// Both directions wrap the sequence number soon.
 	c.SetSendSequence(0xfffffff0)
 	c.SetReceiveSequence(0xfffffff0)
 	c.SetWindow(8)
@@ -235,14 +236,14 @@ type piece struct {
 	n      uint32
 }
 
-// post puts a descriptor on a queue and rings.
+// post writes a descriptor to a queue and rings.
 func (h *host) post(of Queue, op layout.DescriptorOperation, pieces []piece, change func(layout.Descriptor)) int {
 	n := h.prepare(of, op, pieces, change)
 	h.ring(of)
 	return n
 }
 
-// prepare puts a descriptor on a queue.
+// prepare writes a descriptor to a queue.
 func (h *host) prepare(of Queue, op layout.DescriptorOperation, pieces []piece, change func(layout.Descriptor)) int {
 	n := h.posted[of]
 	h.posted[of]++
@@ -279,7 +280,7 @@ func (h *host) prepare(of Queue, op layout.DescriptorOperation, pieces []piece, 
 	return n
 }
 
-// ring is the doorbell of the oldest descriptor that is not rung.
+// ring rings the doorbell for the oldest descriptor without one.
 func (h *host) ring(of Queue) {
 	n := h.rung[of]
 	h.rung[of]++
@@ -290,7 +291,7 @@ func (h *host) descriptor(of Queue, n int) layout.Descriptor {
 	return layout.Descriptor(h.memory[h.place(of, n):][:pairSlot])
 }
 
-// ended is what a descriptor says when it is complete.
+// ended is the result in a complete descriptor.
 type ended struct {
 	bits      uint32
 	length    uint32
@@ -311,8 +312,8 @@ func (h *host) ended(of Queue, n int) ended {
 	return e
 }
 
-// faults is a wire that loses, doubles and delays frames by seed: so many of
-// 1,000 each.
+// faults is a wire that loses, duplicates and delays frames by seed: the given
+// number of 1,000 each.
 func faults(seed uint64, lose, double, delay int) func(*host, []byte) []uint64 {
 	random := rand.New(rand.NewPCG(seed, seed))
 	return func(*host, []byte) (copies []uint64) {

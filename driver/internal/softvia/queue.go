@@ -8,7 +8,7 @@ import (
 	"hvia/layout"
 )
 
-// Queue tells a VI's two work queues apart.
+// Queue is one of a VI's two work queues.
 type Queue int
 
 // Queues.
@@ -23,24 +23,24 @@ type QueueID struct {
 	Of Queue
 }
 
-// workQueue is what is known of a work queue: how many descriptors were not
-// fetched yet, and where the first of them is.
+// workQueue has the number of descriptors that are not fetched, and the address
+// of the first of them.
 type workQueue struct {
 	count    int
 	next     uint64
 	handle   uint32
-	sequence uint16 // of the descriptor that is fetched next, modulo 2^16
+	sequence uint16 // of the next descriptor to fetch, modulo 2^16
 }
 
-// receiveHead is the receive descriptor that the next message gets.
+// receiveHead is the receive descriptor of the next message.
 type receiveHead struct {
 	valid bool
-	stale bool // the memory that it lies in was deregistered
+	stale bool // the descriptor's memory was deregistered
 	body  descriptor
 	bits  uint32 // errors found so far
 }
 
-// memory is what a descriptor is read from.
+// memory is the memory of descriptors.
 type memory interface {
 	Translate(handle uint32, va uint64, bytes uint32, tag uint16, access layout.AttAccess) ([]Range, bool)
 	Memory(address, bytes uint32) []byte
@@ -54,18 +54,18 @@ type descriptor struct {
 	handle  uint32
 	tag     uint16
 	control layout.Descriptor
-	number  int // of the chunk at hand
+	number  int // of the present chunk
 	chunk   []byte
 
 	pa       uint32
 	sequence uint16 // its number in its queue
 }
 
-// chunkSegments are the segments in a chunk; chunk 0 has the control segment in
-// the place of two of them.
+// chunkSegments is the number of segments in a chunk; in chunk 0 the control
+// segment replaces two of them.
 const chunkSegments = layout.DescriptorFetchBytes / layout.DataSegmentSize
 
-// segment returns segment k, the address segment counted; false if its chunk
+// segment returns segment k, counting the address segment; false if its chunk
 // cannot be read.
 func (d *descriptor) segment(k int) (layout.DataSegment, bool) {
 	place := k + layout.DescriptorSize/layout.DataSegmentSize
@@ -93,7 +93,8 @@ func (d *descriptor) address() layout.AddressSegment {
 	return layout.AddressSegment(d.control[layout.DescriptorSize:])
 }
 
-// firstData is the number of the first data segment: 1 behind an address segment.
+// firstData returns the number of the first data segment: 1 behind an address
+// segment.
 func (d *descriptor) firstData() int {
 	if d.operation() == layout.DescriptorOperationSend {
 		return 0
@@ -110,8 +111,8 @@ func zero(b []byte) bool {
 	return true
 }
 
-// malformed says whether the format is wrong, for the queue that it is on, and
-// whether that may read the peer's memory.
+// malformed reports whether the format is wrong for the queue. reads allows
+// RDMA reads.
 func (d *descriptor) malformed(of Queue, reads bool) bool {
 	segments := int(d.control.SegmentCount())
 	if d.control.Control()&layout.DescriptorControlReservedMask != 0 || !zero(d.control[layout.DescriptorReservedOffset:layout.DescriptorImmediateDataOffset]) {
@@ -128,8 +129,8 @@ func (d *descriptor) malformed(of Queue, reads bool) bool {
 	return true
 }
 
-// misfits says whether the segments do not add up to Length, as far as the
-// first chunk tells.
+// misfits reports whether the segments do not add up to Length, if they fit the
+// first chunk.
 func (d *descriptor) misfits() bool {
 	segments := int(d.control.SegmentCount())
 	if segments > 2 {
@@ -137,14 +138,14 @@ func (d *descriptor) misfits() bool {
 	}
 	sum := uint64(0)
 	for k := d.firstData(); k < segments; k++ {
-		s, _ := d.segment(k) // chunk 0 is at hand
+		s, _ := d.segment(k) // chunk 0 is loaded
 		sum += uint64(s.Length())
 	}
 	return sum != uint64(d.control.Length())
 }
 
-// Ring is a queue's doorbell: one descriptor more. The address counts only if
-// nothing else waits on the queue to be fetched.
+// Ring is a queue's doorbell for one more descriptor. The address is used only
+// if no other descriptor on the queue waits to be fetched.
 func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
 	v := &e.vis[id.VI]
 	if v.state == layout.VIStateFree {
@@ -174,10 +175,9 @@ func (e *Engine[T]) Ring(who T, id QueueID, address uint64, handle uint32) {
 	e.posted(who, id)
 }
 
-// Ready says whether a descriptor of a queue can be fetched. A receive queue waits
-// while the last one that was fetched is not used up; the send queue of a connected
-// reliable VI while as many are under way as may be, or when nothing more is
-// carried out.
+// Ready reports whether a descriptor of a queue can be fetched. A receive queue
+// waits while the last fetched one is in use. The send queue of a connected
+// reliable VI waits while the ledger is full, and after an error.
 func (e *Engine[T]) Ready(id QueueID) bool {
 	v := &e.vis[id.VI]
 	switch {
@@ -195,14 +195,14 @@ func (e *Engine[T]) posted(who T, id QueueID) {
 	}
 }
 
-// fetch takes the next descriptor of a queue. One that cannot be reached hides
-// those behind it: the queue is forgotten.
+// fetch reads the next descriptor of a queue. If it cannot be read, those
+// behind it are lost: the queue is forgotten.
 func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, ok bool) {
 	v := &e.vis[id.VI]
 	q := &v.queues[id.Of]
 	q.count--
 	q.sequence++
-	// Descriptors are aligned to 64 bytes, so that no chunk crosses a page.
+	// Descriptors are aligned to 64 bytes, so no chunk crosses a page.
 	at, ok := e.env.Translate(q.handle, q.next, layout.DescriptorFetchBytes, v.tag(), layout.AttAccessLocal)
 	if !ok || q.next%layout.DescriptorAlignment != 0 {
 		e.env.Count(layout.CounterDescriptorBad)
@@ -218,8 +218,8 @@ func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, ok bool) {
 	return d, true
 }
 
-// FetchReceive makes the next receive descriptor of a Ready queue the one that
-// the next message gets.
+// FetchReceive fetches the next receive descriptor of a Ready queue for the
+// next message.
 func (e *Engine[T]) FetchReceive(who T, index int) {
 	v := &e.vis[index]
 	d, ok := e.fetch(who, QueueID{index, ReceiveQueue})
@@ -236,7 +236,8 @@ func (e *Engine[T]) FetchReceive(who T, index int) {
 	}
 }
 
-// giveBack completes the receive descriptor at hand and has the next one fetched.
+// giveBack completes the current receive descriptor and has the next one
+// fetched.
 func (e *Engine[T]) giveBack(who T, index int, n completion) {
 	h := &e.vis[index].head
 	if h.stale {

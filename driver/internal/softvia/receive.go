@@ -8,22 +8,22 @@ import (
 	"hvia/layout"
 )
 
-// message is a message that is being received.
+// message is a message in reception.
 type message struct {
 	open      bool // its Last frame has not come
-	empty     bool // there is no descriptor for it, which its first frame tells
-	dropped   bool // nothing of it is wanted any more
+	empty     bool // there is no descriptor for it, found at its first frame
+	dropped   bool // the rest of it is dropped
 	operation layout.FrameOperation
 	immediate bool
-	length    uint32 // of a send, as its first frame says
+	length    uint32 // of a send, from its first frame
 	received  uint32 // bytes in its frames so far
 	written   uint32 // bytes in memory
 	bits      uint32 // errors so far
-	segment   int    // that the next byte goes to
+	segment   int    // of the next byte
 	offset    uint32 // in it
 }
 
-// usesDescriptor says whether the message takes a receive descriptor.
+// usesDescriptor reports whether the message uses a receive descriptor.
 func (m *message) usesDescriptor() bool {
 	return m.operation == layout.FrameOperationSend || m.immediate
 }
@@ -35,15 +35,15 @@ func (m *message) echo() layout.StatusOperation {
 	return layout.StatusOperationRemoteRDMAWrite
 }
 
-// stray is what an unreliable VI remembers of frames outside of the window.
+// stray is an unreliable VI's record of frames outside of the window.
 type stray struct {
 	agreed    int    // in a row
-	candidate uint32 // number behind the last one's
+	candidate uint32 // number expected behind the last one
 }
 
-// astray says whether a frame of an unreliable VI must be dropped for its number.
-// A run of frames that agree with each other sets the number anew, so that one
-// forged number does not silence the VI.
+// astray reports whether a frame of an unreliable VI must be dropped for its
+// number. A run of consistent frames resets the number, so that one forged
+// number does not silence the VI.
 func (v *viState) astray(number uint32) bool {
 	beyond := number - v.stray.candidate
 	agrees := v.stray.agreed > 0 && beyond < layout.SequenceWindow
@@ -106,7 +106,7 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 		e.beginMessage(who, index, message{open: true, operation: operation, immediate: immediate, length: uint32(h.Address() >> 32)})
 	}
 	m := &v.message
-	// The rest of a message that does not fit what came of it is taken for another one's.
+	// A frame that does not continue the message counts as part of another one.
 	if m.open && (m.operation != operation || m.immediate != immediate ||
 		operation == layout.FrameOperationSend && (uint32(h.Address()>>32) != m.length || uint32(h.Address()) != m.received)) {
 		e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask)
@@ -125,8 +125,8 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 	}
 }
 
-// beginMessage finds the receive descriptor of a message that needs one. One
-// that was posted and was not fetched yet is fetched now.
+// beginMessage finds the receive descriptor of a message that needs one. It
+// fetches a posted one now if necessary.
 func (e *Engine[T]) beginMessage(who T, index int, m message) {
 	v := &e.vis[index]
 	if m.usesDescriptor() {
@@ -158,7 +158,7 @@ func (e *Engine[T]) deliver(who T, index int, h layout.ViaHeader, data []byte) {
 	}
 }
 
-// scatter stores bytes of a send where the receive descriptor wants them.
+// scatter stores bytes of a send at the receive descriptor's segments.
 func (e *Engine[T]) scatter(who T, index int, data []byte) {
 	v := &e.vis[index]
 	m := &v.message
@@ -173,8 +173,8 @@ func (e *Engine[T]) scatter(who T, index int, data []byte) {
 	}
 }
 
-// fill stores bytes of a message in the segments of a descriptor, behind those that
-// came before, and says in the message's bits why it could not.
+// fill stores bytes of a message in the segments of a descriptor, behind
+// earlier ones. On failure it sets the message's bits.
 func (e *Engine[T]) fill(who T, m *message, d *descriptor, data []byte) {
 	for len(data) > 0 {
 		if m.segment == int(d.control.SegmentCount()) || m.written == d.control.Length() {
@@ -203,7 +203,7 @@ func (e *Engine[T]) fill(who T, m *message, d *descriptor, data []byte) {
 	}
 }
 
-// remoteWrite stores bytes of an RDMA write where the peer wants them.
+// remoteWrite stores bytes of an RDMA write at the peer's addresses.
 func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byte) {
 	v := &e.vis[index]
 	m := &v.message
@@ -226,7 +226,7 @@ func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byt
 	e.env.Count(layout.CounterReceiveFrame)
 }
 
-// lastFrame ends a message as it should.
+// lastFrame ends a complete message.
 func (e *Engine[T]) lastFrame(who T, index int, immediate uint32) {
 	v := &e.vis[index]
 	m := v.message
@@ -236,8 +236,8 @@ func (e *Engine[T]) lastFrame(who T, index int, immediate uint32) {
 	}
 }
 
-// endMessage ends a message whose Last frame will not come, if there is one. That of
-// an answer ends with the read's descriptor, which the ledger has.
+// endMessage ends an open message whose Last frame will not come. A read
+// response ends with the read's descriptor, which the ledger has.
 func (e *Engine[T]) endMessage(who T, index int, bits uint32) {
 	v := &e.vis[index]
 	m := v.message

@@ -9,7 +9,8 @@ import (
 	"hvia/layout"
 )
 
-// refusal is what a VI answers to every frame of a connection once it has refused one.
+// The NAK with which a VI answers every frame of a connection after
+// the first NAK.
 type refusal struct {
 	number uint32
 	code   layout.AcknowledgeCode
@@ -22,15 +23,15 @@ func (e *Engine[T]) acknowledge(who T, index int, number uint32, code layout.Ack
 	_ = e.env.Emit(who, e.headers(index, frameHead{operation: layout.FrameOperationAcknowledge, sequence: number, immediate: uint32(code)}), nil, func(T) {})
 }
 
-// refuse breaks the connection at a frame of the peer's.
+// NAKs a frame of the peer and breaks the connection.
 func (e *Engine[T]) refuse(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	e.env.Count(layout.CounterRefusalSent)
 	e.vis[index].refusal = &refusal{number, code}
 	e.acknowledge(who, index, number, code)
 }
 
-// arriveReliably takes a frame for a reliable VI. Acknowledgements have no number
-// of their own; of all others the one that is expected is accepted, and no other.
+// arriveReliably takes a frame for a reliable VI. Acknowledgements have no
+// sequence number; of other frames it accepts only the expected one.
 func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOperation, frame []byte) {
 	v := &e.vis[index]
 	ethernet, h := layout.EthernetHeader(frame), layout.ViaHeader(frame[layout.EthernetHeaderSize:])
@@ -72,7 +73,8 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 	}
 }
 
-// accept counts a frame as received and acknowledges it, if it is time to.
+// accept counts a frame as received and acknowledges it when an acknowledgement
+// is due.
 func (e *Engine[T]) accept(who T, index int, last bool) {
 	v := &e.vis[index]
 	v.expected++
@@ -83,8 +85,8 @@ func (e *Engine[T]) accept(who T, index int, last bool) {
 	}
 }
 
-// contradict breaks the connection at a frame that is in order and not the next of
-// its message.
+// contradict breaks the connection at a frame that has the expected number but
+// does not continue its message.
 func (e *Engine[T]) contradict(who T, index int, h layout.ViaHeader) {
 	v := &e.vis[index]
 	m := v.message
@@ -140,8 +142,8 @@ func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h la
 	e.refuse(who, index, h.Sequence(), code)
 }
 
-// readRequest takes the peer's request to read, in order. The region is looked at
-// when the answer is sent.
+// readRequest takes the peer's read request, in order. The region is checked
+// when the response is sent.
 func (e *Engine[T]) readRequest(who T, index int, h layout.ViaHeader) {
 	v := &e.vis[index]
 	switch {
@@ -163,7 +165,8 @@ func (e *Engine[T]) readRequest(who T, index int, h layout.ViaHeader) {
 	e.turn(who, index)
 }
 
-// readResponse takes a frame of the answer to the oldest own read, in order.
+// readResponse takes a frame of the response to this side's oldest read, in
+// order.
 func (e *Engine[T]) readResponse(who T, index int, h layout.ViaHeader, data []byte) {
 	v := &e.vis[index]
 	m := &v.message

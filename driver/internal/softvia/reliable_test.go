@@ -28,14 +28,14 @@ func onLevels(t *testing.T, name string, test func(t *testing.T, level layout.Re
 	}
 }
 
-// traffic is what one host sends in TestLossyWire, and what is expected of it.
+// traffic is what one host sends in TestLossyWire, and its expected results.
 type traffic struct {
 	from, to *host
 	random   *rand.Rand
 	slots    [trafficSlots][]byte // of the peer's memory, as the operations so far leave them
-	read     [trafficSlots]bool   // since the last fence, and not complete perhaps
-	sends    []func()             // what must be so when a descriptor of the send queue completes
-	receives []func()             // the same of the peer's receive queue
+	read     [trafficSlots]bool   // since the last fence, and maybe not complete
+	sends    []func()             // checks at the completion of each descriptor of the send queue
+	receives []func()             // the same for the peer's receive queue
 }
 
 const (
@@ -82,7 +82,7 @@ func (f *traffic) next() {
 		})
 	case 2, 3:
 		operation, echo = opWrite, layout.StatusOperationRDMAWrite
-		fence = fence || f.read[slot] && n > 0 // what was read must not change
+		fence = fence || f.read[slot] && n > 0 // memory in a read must not change
 		f.slots[slot] = append(content, f.slots[slot][n:]...)
 		if immediate != 0 {
 			f.receive(0)
@@ -131,8 +131,8 @@ func (f *traffic) receive(n uint32) (buffer uint32) {
 	return buffer
 }
 
-// expect says what the peer's next receive is. All that was posted before it is
-// there by then, and nothing that was posted behind it.
+// expect sets the result of the peer's next receive. All earlier operations are
+// visible by then, and no later ones.
 func (f *traffic) expect(want ended, check func()) {
 	number := len(f.receives)
 	slots := f.slots
@@ -152,9 +152,9 @@ func TestLimitsAreTheCards(t *testing.T) {
 	require.EqualValues(t, params.RetryAliveFactor, retryAliveFactor)
 }
 
-// Frames are lost, doubled and come in another order: every message arrives once,
-// whole and in order, descriptors complete in order and not before the peer has
-// the message, and reads bring what was there.
+// Frames are lost, duplicated and reordered: every message arrives once,
+// complete and in order, descriptors complete in order and only after the peer
+// has the message, and reads return the data of their time.
 func TestLossyWire(t *testing.T) {
 	operations := 6000
 	if testing.Short() {
@@ -218,8 +218,8 @@ func TestLossyWire(t *testing.T) {
 	}
 }
 
-// A message that is longer than the window waits for no timeout, whatever the
-// window is; nor do frames that are lost, if others come behind them.
+// A message longer than the window waits for no timeout, for any window; nor do
+// lost frames, if others come behind them.
 func TestNoTimeouts(t *testing.T) {
 	onLevels(t, "long", func(t *testing.T, level layout.Reliability) {
 		for window := params.AcknowledgeEvery; window < 3*params.AcknowledgeEvery; window++ {
@@ -251,7 +251,7 @@ func TestNoTimeouts(t *testing.T) {
 	})
 }
 
-// A window of frames goes out without an acknowledgement, and no more.
+// Exactly a window of frames is sent without an acknowledgement.
 func TestWindow(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for _, window := range []int{1, 5, params.LedgerMessages + 10} {

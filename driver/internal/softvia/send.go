@@ -4,17 +4,17 @@ package softvia
 
 import "hvia/layout"
 
-// send is a descriptor of a send queue that was fetched.
+// send is a fetched descriptor of a send queue.
 type send struct {
 	number  uint64 // counts all sends of the engine
 	body    descriptor
-	frames  int  // emitted, whose memory is still needed
-	settled bool // there will be no more frames, and the outcome is known
+	frames  int  // emitted, with memory still needed
+	settled bool // all frames are emitted, and the outcome is known
 	outcome completion
 }
 
-// Send carries out the send queue of a VI until it is empty. If somebody is at it
-// already it returns at once: who is at it does the rest too.
+// Send processes the send queue of a VI until it is empty. If another thread
+// does so already, it returns at once: that thread does the rest.
 func (e *Engine[T]) Send(who T, index int) error {
 	v := &e.vis[index]
 	if v.busy {
@@ -30,9 +30,9 @@ func (e *Engine[T]) Send(who T, index int) error {
 	return nil
 }
 
-// Process carries out one descriptor of a Ready send queue. It completes when
+// Process processes one descriptor of a Ready send queue. It completes when
 // those before it are complete and the memory of its frames is not needed any
-// more; of a connected reliable VI, when the peer has the message.
+// more; for a connected reliable VI, when the peer has the message.
 func (e *Engine[T]) Process(who T, index int) error {
 	v := &e.vis[index]
 	d, ok := e.fetch(who, QueueID{index, SendQueue})
@@ -57,7 +57,8 @@ func (e *Engine[T]) Process(who T, index int) error {
 	return err
 }
 
-// echo is what a completion says that a descriptor of the send queue did.
+// echo returns the operation that a completion reports for a descriptor of the
+// send queue.
 func (d *descriptor) echo() layout.StatusOperation {
 	return [...]layout.StatusOperation{
 		layout.DescriptorOperationSend: layout.StatusOperationSend, layout.DescriptorOperationRDMAWrite: layout.StatusOperationRDMAWrite,
@@ -65,7 +66,7 @@ func (d *descriptor) echo() layout.StatusOperation {
 	}[d.operation()]
 }
 
-// completeSends completes what can be, in order.
+// completeSends completes finished sends, in order.
 func (e *Engine[T]) completeSends(who T, index int) {
 	v := &e.vis[index]
 	for len(v.sends) > 0 && v.sends[0].settled && v.sends[0].frames == 0 {
@@ -83,7 +84,7 @@ type gather struct {
 	offset  uint32 // in segment
 }
 
-// advance goes to the next segment that has bytes; false behind the last one.
+// advance moves to the next segment with bytes; more is false behind the last.
 func (g *gather) advance() (more bool, bits uint32) {
 	for g.segment == nil || g.offset == g.segment.Length() {
 		if g.next == int(g.body.control.SegmentCount()) {
@@ -99,8 +100,8 @@ func (g *gather) advance() (more bool, bits uint32) {
 	return true, 0
 }
 
-// take finds the next n bytes. A segment is checked to its end, so that one
-// segment is read wholly or not at all.
+// take finds the next n bytes. It checks a segment to its end, so that a
+// segment is read completely or not at all.
 func (g *gather) take(n uint32) (payload []Range, bits uint32) {
 	for n > 0 {
 		more, bits := g.advance()
@@ -126,7 +127,7 @@ func (g *gather) take(n uint32) (payload []Range, bits uint32) {
 	return payload, 0
 }
 
-// skip passes n bytes over without looking at them: they were sent before.
+// skip skips n bytes without an access check: they were sent before.
 func (g *gather) skip(n uint32) (bits uint32) {
 	for n > 0 {
 		more, bits := g.advance()
@@ -142,8 +143,8 @@ func (g *gather) skip(n uint32) (bits uint32) {
 	return 0
 }
 
-// frame finds the n bytes of the next frame. What is left in the segments is found
-// before the last frame leaves.
+// frame finds the n bytes of the next frame. Before the last frame is sent, it
+// rejects a rest in the segments.
 func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
 	payload, bits = g.take(n)
 	if bits == 0 && last {
@@ -155,8 +156,8 @@ func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
 	return payload, bits
 }
 
-// unfit returns what is wrong with a descriptor of the send queue, as far as its
-// first chunk tells.
+// unfit returns the errors of a descriptor of the send queue, as far as its
+// first chunk shows.
 func (v *viState) unfit(d *descriptor) (bits uint32) {
 	length := d.control.Length()
 	switch {
@@ -172,7 +173,7 @@ func (v *viState) unfit(d *descriptor) (bits uint32) {
 	return 0
 }
 
-// send carries out a send or an RDMA write; it returns the bytes moved and the
+// send processes a send or an RDMA write; it returns the bytes moved and the
 // error bits.
 func (e *Engine[T]) send(who T, index int, s *send) (moved, bits uint32, err error) {
 	v, d := &e.vis[index], &s.body
@@ -217,7 +218,7 @@ func (e *Engine[T]) send(who T, index int, s *send) (moved, bits uint32, err err
 	return moved, 0, nil
 }
 
-// frameHead is what the headers of a frame say that its VI does not.
+// frameHead has the fields of a frame's headers that its VI does not set.
 type frameHead struct {
 	operation layout.FrameOperation
 	flags     uint8
@@ -228,7 +229,7 @@ type frameHead struct {
 	immediate uint32
 }
 
-// messageFlags are those of the frame of a message that begins at an offset.
+// messageFlags returns the flags of a message's frame at an offset.
 func messageFlags(offset uint32, last bool) (flags uint8) {
 	if offset == 0 {
 		flags |= layout.ViaHeaderFlagsFirstMask
@@ -239,7 +240,7 @@ func messageFlags(offset uint32, last bool) (flags uint8) {
 	return flags
 }
 
-// frame is the frame of a message with n bytes from an offset on.
+// frame returns the head of a message's frame with n bytes from offset on.
 func (d *descriptor) frame(offset, n uint32, last bool) frameHead {
 	f := frameHead{operation: layout.FrameOperationSend, flags: messageFlags(offset, last), bytes: n}
 	switch d.operation() {
@@ -257,7 +258,7 @@ func (d *descriptor) frame(offset, n uint32, last bool) frameHead {
 	return f
 }
 
-// headers makes the headers of a frame.
+// headers encodes the headers of a frame.
 func (e *Engine[T]) headers(index int, f frameHead) []byte {
 	v := &e.vis[index]
 	b := make([]byte, layout.HeaderBytes)
