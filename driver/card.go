@@ -135,6 +135,7 @@ func (c *Card) identify() error {
 // Identity returns the card's description of itself.
 func (c *Card) Identity() Identity { return c.identity }
 
+// Read reads a register.
 func (c *Card) Read(offset uint32) (uint32, error) {
 	return c.thread.Read(layout.PciBar0Base + offset)
 }
