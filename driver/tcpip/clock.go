@@ -12,16 +12,18 @@ import (
 	"hvia/host"
 )
 
-// Epoch is the time.Time of virtual time 0, as deadlines count it.
+// Epoch is the time.Time of virtual time 0, for deadlines.
 var Epoch = time.Date(2001, time.October, 8, 0, 0, 0, 0, time.UTC)
 
-// At is the time.Time of an instant of virtual time, for Conn.SetDeadline. It
-// has nanoseconds, rounded up: at a deadline that is made from an instant, that instant has come.
+// At returns the time.Time of an instant of virtual time, for Conn.SetDeadline,
+// rounded up to nanoseconds: at a deadline made from an instant, that instant
+// has come.
 func At(t host.Time) time.Time {
 	return Epoch.Add(time.Duration((t-1)/host.Nanosecond + 1))
 }
 
-// instant is the inverse of At; the zero time.Time and what is too far away are Never.
+// instant is the inverse of At; it returns Never for the zero time.Time and for
+// times out of range.
 func instant(t time.Time) host.Time {
 	if t.IsZero() {
 		return host.Never
@@ -33,8 +35,8 @@ func instant(t time.Time) host.Time {
 	return host.Time(max(d, 0)) * host.Nanosecond
 }
 
-// clock is the time of a stack. It stands still while the stack works, and
-// the callbacks of its timers run one at a time, when fire is called.
+// clock is the time of a stack. It does not advance while the stack works. The
+// callbacks of its timers run one at a time, in fire.
 type clock struct {
 	mu     sync.Mutex
 	now    time.Duration // since Epoch
@@ -44,7 +46,7 @@ type clock struct {
 
 var _ tcpip.Clock = (*clock)(nil)
 
-// Now is the time of day of the simulated host.
+// Now returns the time of day of the simulated host.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +59,7 @@ func (c *clock) NowMonotonic() tcpip.MonotonicTime {
 	return tcpip.MonotonicTime{}.Add(c.now)
 }
 
-// AfterFunc makes a timer. Those that are due at one instant run in the order in
+// AfterFunc creates a timer. Timers due at the same instant run in the order in
 // which they were set.
 func (c *clock) AfterFunc(d time.Duration, f func()) tcpip.Timer {
 	t := &timer{clock: c, f: f, at: -1}
@@ -65,14 +67,14 @@ func (c *clock) AfterFunc(d time.Duration, f func()) tcpip.Timer {
 	return t
 }
 
-// advance brings the clock to an instant; it never goes back.
+// advance sets the clock to an instant; it never goes backwards.
 func (c *clock) advance(to host.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = max(c.now, time.Duration(to/host.Nanosecond))
 }
 
-// next is the instant of the earliest timer.
+// next returns the instant of the earliest timer.
 func (c *clock) next() host.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +84,8 @@ func (c *clock) next() host.Time {
 	return host.Time(c.timers[0].due) * host.Nanosecond
 }
 
-// fire runs the callback of the earliest timer if it is due, and says whether.
+// fire runs the callback of the earliest timer if it is due, and reports
+// whether it was.
 func (c *clock) fire() bool {
 	c.mu.Lock()
 	if len(c.timers) == 0 || c.timers[0].due > c.now {
@@ -95,7 +98,7 @@ func (c *clock) fire() bool {
 	return true
 }
 
-// stop forgets all timers.
+// stop removes all timers.
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,13 +108,13 @@ func (c *clock) stop() {
 	c.timers = nil
 }
 
-// timer is one timer; what is in it belongs to the clock's lock.
+// timer is one timer, guarded by the clock's lock.
 type timer struct {
 	clock  *clock
 	f      func()
 	due    time.Duration
 	serial uint64
-	at     int // place in the queue, -1 when it is not set
+	at     int // index in the queue, -1 when not set
 }
 
 func (t *timer) Stop() bool {

@@ -21,14 +21,15 @@ import (
 	"hvia/host"
 )
 
-// Listener takes connections at a port.
+// Listener accepts connections at a port.
 type Listener struct {
 	stack  *Stack
 	socket *socket
 	addr   *net.TCPAddr
 }
 
-// Listen takes connections at a port from now on; 0 lets the stack choose one.
+// Listen accepts connections at a port from now on; with 0 the stack chooses
+// the port.
 func (s *Stack) Listen(t *host.Thread, port uint16) (*Listener, error) {
 	refuse := func(err error) (*Listener, error) {
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Address(), port)), Err: err}
@@ -66,7 +67,7 @@ func (s *Stack) Listen(t *host.Thread, port uint16) (*Listener, error) {
 	return l, nil
 }
 
-// address is an address of the stack as package net has it.
+// address converts an address of the stack to one of package net.
 func address(a tcpip.FullAddress, err tcpip.Error) *net.TCPAddr {
 	if err != nil {
 		return &net.TCPAddr{}
@@ -74,15 +75,15 @@ func address(a tcpip.FullAddress, err tcpip.Error) *net.TCPAddr {
 	return &net.TCPAddr{IP: net.IP(a.Addr.AsSlice()), Port: int(a.Port)}
 }
 
-// Addr is where it listens.
+// Addr returns the listener's address.
 func (l *Listener) Addr() net.Addr { return l.addr }
 
 func (l *Listener) fail(err error) error {
 	return &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: err}
 }
 
-// Accept returns the oldest connection that is waiting, and waits for one if
-// there is none.
+// Accept returns the oldest waiting connection, and waits for one if there is
+// none.
 func (l *Listener) Accept(t *host.Thread, timeout host.Time) (*Conn, error) {
 	s := l.stack
 	if err := s.enter(t); err != nil {
@@ -125,7 +126,7 @@ func (l *Listener) Accept(t *host.Thread, timeout host.Time) (*Conn, error) {
 	}
 }
 
-// after is the end of a timeout.
+// after returns the end of a timeout.
 func after(t *host.Thread, timeout host.Time) host.Time {
 	if now := t.Now(); timeout < host.Never-now {
 		return now + max(timeout, 0)
@@ -133,8 +134,8 @@ func after(t *host.Thread, timeout host.Time) host.Time {
 	return host.Never
 }
 
-// Close takes no connections any more. Those that were not accepted are reset; one whose
-// handshake is under way is forgotten, and reset when its peer says something.
+// Close ends the listener. Connections that were not accepted are reset; one in
+// its handshake is forgotten, and reset at the next segment of its peer.
 func (l *Listener) Close(t *host.Thread) error {
 	s := l.stack
 	err := s.enter(t)
@@ -158,19 +159,20 @@ func (l *Listener) Close(t *host.Thread) error {
 	return nil
 }
 
-// connection is what the Conns of one connection share.
+// connection is the shared state of the Conns of one connection.
 type connection struct {
 	socket
 	stack         *Stack
 	local, remote *net.TCPAddr
-	// Deadlines, Never for none; under the stack's lock.
+	// Deadlines, Never for none; guarded by the stack's lock.
 	readEnd, writeEnd host.Time
-	// space says that half of the send buffer became free after it was full.
+	// space reports that half of the send buffer became free after it was full.
 	space atomic.Bool
 	entry waiter.Entry
 }
 
-// connection makes a Conn of an endpoint of the stack. The lock is held.
+// connection returns a Conn for an endpoint of the stack. The caller holds the
+// lock.
 func (s *Stack) connection(t *host.Thread, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	c := &connection{
 		socket: socket{ep: ep}, stack: s, local: address(ep.GetLocalAddress()), remote: address(ep.GetRemoteAddress()),
@@ -265,20 +267,20 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// On is the same connection for another thread of the node.
+// On returns the same connection for another thread of the node.
 func (c *Conn) On(t *host.Thread) *Conn { return &Conn{c.c, t} }
 
-// LocalAddr is this end.
+// LocalAddr returns the address of this end.
 func (c *Conn) LocalAddr() net.Addr { return c.c.local }
 
-// RemoteAddr is the other end.
+// RemoteAddr returns the address of the other end.
 func (c *Conn) RemoteAddr() net.Addr { return c.c.remote }
 
 func (c *Conn) fail(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.c.local, Addr: c.c.remote, Err: err}
 }
 
-// open says whether a call may begin. The lock is held.
+// open returns an error if a call may not start. The caller holds the lock.
 func (c *connection) open(end, now host.Time) error {
 	switch {
 	case c.closed || c.stack.closed:
@@ -289,8 +291,8 @@ func (c *connection) open(end, now host.Time) error {
 	return nil
 }
 
-// Read takes what is there, at most len(b) bytes, and waits if there is nothing. Bytes that
-// arrive while it copies are taken too.
+// Read reads at most len(b) bytes, and waits if there are none. It also takes
+// bytes that arrive while it copies.
 func (c *Conn) Read(b []byte) (int, error) {
 	s, k, t := c.c.stack, c.c, c.t
 	if err := s.enter(t); err != nil {
@@ -342,7 +344,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return got, nil
 }
 
-// Write hands all of b to the stack, segment by segment, and waits while the send buffer is full.
+// Write passes all of b to the stack, segment by segment, and waits while the
+// send buffer is full.
 func (c *Conn) Write(b []byte) (int, error) {
 	s, k, t := c.c.stack, c.c, c.t
 	if err := s.enter(t); err != nil {
@@ -391,14 +394,13 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// CloseWrite ends what this side sends; reading goes on.
+// CloseWrite ends this side's sending; reads continue.
 func (c *Conn) CloseWrite() error {
 	return c.end("close", func() tcpip.Error { return c.c.ep.Shutdown(tcpip.ShutdownWrite) })
 }
 
-// Close ends the connection. What was written is still sent; what was received and
-// not read makes it a reset. Threads that are blocked in a call get
-// net.ErrClosed.
+// Close ends the connection. Written data are still sent; received unread data
+// make it a reset. Threads blocked in a call get net.ErrClosed.
 func (c *Conn) Close() error {
 	return c.end("close", func() tcpip.Error {
 		c.c.closed = true
@@ -427,14 +429,14 @@ func (c *Conn) end(op string, f func() tcpip.Error) error {
 	return nil
 }
 
-// SetDeadline sets both deadlines; At makes one of an instant of virtual time. The
-// zero time.Time means none. It holds for calls that are blocked as well.
+// SetDeadline sets both deadlines; At converts an instant of virtual time. The
+// zero time.Time means none. It applies to blocked calls as well.
 func (c *Conn) SetDeadline(at time.Time) error { return c.deadline(at, true, true) }
 
-// SetReadDeadline sets that of Read.
+// SetReadDeadline sets the deadline of Read.
 func (c *Conn) SetReadDeadline(at time.Time) error { return c.deadline(at, true, false) }
 
-// SetWriteDeadline sets that of Write.
+// SetWriteDeadline sets the deadline of Write.
 func (c *Conn) SetWriteDeadline(at time.Time) error { return c.deadline(at, false, true) }
 
 func (c *Conn) deadline(at time.Time, read, write bool) error {

@@ -20,7 +20,7 @@ import (
 	"hvia/host"
 )
 
-// accept listens at the port and takes one connection.
+// accept listens at the port and accepts one connection.
 func accept(th *host.Thread, s *Stack) (*Conn, error) {
 	l, err := s.Listen(th, port)
 	if err != nil {
@@ -65,7 +65,8 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// Small writes come as one stream, and Nagle's algorithm makes fewer segments of them.
+// Small writes arrive as one stream, and Nagle's algorithm makes fewer segments
+// of them.
 func TestOneByteWrites(t *testing.T) {
 	const n = 300
 	for _, delay := range []bool{false, true} {
@@ -94,7 +95,8 @@ func TestOneByteWrites(t *testing.T) {
 	}
 }
 
-// What a call takes: the account of each thread and the instants, in a quiet ping-pong.
+// The cost of each call: each thread's account and the instants, in a ping-pong
+// without other traffic.
 func TestCosts(t *testing.T) {
 	const n = 100
 	costs := testCosts()
@@ -143,7 +145,7 @@ func TestCosts(t *testing.T) {
 	require.NotZero(t, f.nodes[0].services)
 }
 
-// Bytes that arrive while a reader copies are taken by the same call.
+// A reader takes bytes that arrive while it copies in the same call.
 func TestReadTakesWhatArrives(t *testing.T) {
 	const n = 40 * segment
 	largest := 0
@@ -184,7 +186,7 @@ func TestConnectionRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Nobody answers for the address: resolution gives up after three requests.
+// No node has the address: resolution gives up after three requests.
 func TestHostUnreachableAndTimeout(t *testing.T) {
 	f, err := play(t, gigabit(),
 		program{0, func(th *host.Thread, s *Stack) error {
@@ -209,7 +211,7 @@ func TestHostUnreachableAndTimeout(t *testing.T) {
 	}
 }
 
-// A peer that closes with bytes unread resets the connection.
+// A peer that closes with unread bytes resets the connection.
 func TestReset(t *testing.T) {
 	pair(t, gigabit(), func(th *host.Thread, c *Conn) error {
 		if _, err := c.Write([]byte("nobody reads this")); err != nil {
@@ -228,7 +230,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// A writer that has ended its direction may read on, and the other side may write on.
+// A writer that has ended its direction may read on, and the other side may
+// write on.
 func TestHalfClose(t *testing.T) {
 	pair(t, gigabit(), func(_ *host.Thread, c *Conn) error {
 		if err := c.CloseWrite(); err != nil {
@@ -248,7 +251,8 @@ func TestHalfClose(t *testing.T) {
 	})
 }
 
-// A writer is held up when the buffers of both sides are full, and goes on when the reader does.
+// A writer waits when the buffers of both sides are full, and continues when
+// the reader does.
 func TestBuffersFull(t *testing.T) {
 	const pause, n = 50 * host.Millisecond, 400 << 10
 	r := gigabit()
@@ -294,7 +298,7 @@ func TestDeadlines(t *testing.T) {
 		timeout(err)
 		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(host.Nanosecond))
 		began := th.Now()
-		_, err = c.Read(make([]byte, 1)) // it is over for good
+		_, err = c.Read(make([]byte, 1)) // it stays expired
 		timeout(err)
 		assert.Equal(t, began+costs.Trap, th.Now())
 		end = th.Now() + 20*host.Millisecond
@@ -304,7 +308,7 @@ func TestDeadlines(t *testing.T) {
 		assert.InDelta(t, float64(end+costs.Tcp.Wake+costs.Switch), float64(th.Now()), float64(20*host.Microsecond), "with the copy of a segment")
 		assert.Greater(t, n, 32<<10)
 		assert.Less(t, n, 1<<18)
-		require.NoError(t, c.SetDeadline(At(host.Never))) // none
+		require.NoError(t, c.SetDeadline(At(host.Never))) // no deadline
 		_, err = c.Write([]byte("x")[:0])
 		assert.NoError(t, err)
 		_, err = c.Read(make([]byte, 1))
@@ -322,7 +326,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// A deadline that another thread sets ends a call that is blocked, one that is taken away does not.
+// A deadline that another thread sets ends a blocked call; removing one does
+// not.
 func TestDeadlineOfBlockedRead(t *testing.T) {
 	var shared *Conn
 	var reader host.Time

@@ -16,7 +16,8 @@ import (
 	"hvia/host"
 )
 
-// sum is the Internet checksum over pieces of which all but the last have an even length.
+// sum returns the Internet checksum of pieces; all but the last have an even
+// length.
 func sum(pieces ...[]byte) uint16 {
 	total := uint32(0)
 	for _, p := range pieces {
@@ -33,19 +34,19 @@ func sum(pieces ...[]byte) uint16 {
 	return ^uint16(total)
 }
 
-// conversation is what a trace's frames say.
+// conversation summarizes the frames of a trace.
 type conversation struct {
 	flags    []string // of each segment, "<node><flags>" or "<node>arp"
 	data     [2]int   // segments with data, by sender
 	bytes    [2]int
-	acks     [2]int // segments with nothing but an acknowledgement
+	acks     [2]int // pure acknowledgements
 	again    int    // segments whose bytes were sent before
 	largest  int    // bytes of data in a segment
 	syn      [2]layers.TCP
 	connects int
 }
 
-// read takes a trace apart, and fails where a frame is not as it must be.
+// read parses a trace, and fails on an invalid frame.
 func (f *world) read(t *testing.T) (c conversation) {
 	t.Helper()
 	type stream struct {
@@ -122,7 +123,7 @@ func TestConversation(t *testing.T) {
 	require.NoError(t, err)
 	c := f.read(t)
 	assert.Equal(t, []string{
-		"0arp", "1arp", "0S", "1SA", "0A", // address, handshake
+		"0arp", "1arp", "0S", "1SA", "0A", // address resolution, handshake
 		"0A+", "0FA", "1A", // 100 bytes and the end of this direction
 	}, c.flags[:8])
 	assert.Equal(t, [2]int{100, 3000}, c.bytes)
@@ -146,9 +147,9 @@ func TestConversation(t *testing.T) {
 	assert.NotEqual(t, c.syn[0].Seq, c.syn[1].Seq)
 }
 
-// A clean run has no retransmission, and an acknowledgement for each segment. With selective
-// acknowledgement segments are smaller; and RACK, which needs it, would take some for lost on a
-// fast host.
+// A run without loss has no retransmission, and an acknowledgement for each
+// segment. With selective acknowledgement segments are smaller; RACK, which
+// needs it, would treat some as lost on a fast host.
 func TestEachSegmentIsAcknowledged(t *testing.T) {
 	for _, v := range []struct {
 		sack  bool
@@ -170,7 +171,7 @@ func TestEachSegmentIsAcknowledged(t *testing.T) {
 	}
 }
 
-// The seed decides what is lost, and every byte comes in spite of it.
+// The seed decides the losses, and every byte arrives in spite of them.
 func TestLoss(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
@@ -197,13 +198,14 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// One lost segment in a full window is sent again when three duplicates have told
-// of it, not after a timeout; one that nothing follows waits for the timeout.
+// One lost segment in a full window is retransmitted after three duplicate
+// acknowledgements, not after a timeout; one without a successor waits for the
+// timeout.
 func TestFastRetransmitAndTimeout(t *testing.T) {
 	for _, v := range []struct {
 		name     string
 		size     int
-		drop     int // which segment with data
+		drop     int // index of the segment with data
 		min, max host.Time
 	}{
 		{"none", 64 << 10, -1, 0, 5 * host.Millisecond},
@@ -220,7 +222,8 @@ func TestFastRetransmitAndTimeout(t *testing.T) {
 				seen++
 				return seen == v.drop+1
 			}
-			// The answer follows without delay, so that the end of the run is that of the data.
+			// The answer follows without delay, so the run ends with the end of
+			// the data.
 			f, err := play(t, r, transfer(t, pattern(1, v.size), nil)...)
 			require.NoError(t, err)
 			assert.GreaterOrEqual(t, f.now, v.min)

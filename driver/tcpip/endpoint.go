@@ -13,11 +13,11 @@ import (
 	"hvia/driver"
 )
 
-// mtu is Ethernet's: what a frame carries behind its header.
+// mtu is Ethernet's: the bytes of a frame behind its header.
 const mtu = 1500
 
-// endpoint is the plain NIC as the stack sees it: frames that go out are
-// kept in their order until a thread sends them.
+// endpoint is the plain NIC as the stack sees it: frames to send are queued
+// until a thread sends them.
 type endpoint struct {
 	mu     sync.Mutex
 	mac    tcpip.LinkAddress
@@ -30,7 +30,7 @@ var _ stack.LinkEndpoint = (*endpoint)(nil)
 
 func newEndpoint(mac driver.MAC) *endpoint { return &endpoint{mac: tcpip.LinkAddress(mac[:])} }
 
-// inject hands a received frame, which is copied, to the stack.
+// inject passes a copy of a received frame to the stack.
 func (e *endpoint) inject(frame []byte) {
 	e.mu.Lock()
 	up := e.upward
@@ -55,7 +55,7 @@ func (e *endpoint) inject(frame []byte) {
 	up.DeliverNetworkPacket(eth.Type(), p)
 }
 
-// take returns the oldest frame that waits to be sent, nil if there is none.
+// take returns the oldest queued frame, or nil.
 func (e *endpoint) take() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,14 +70,14 @@ func (e *endpoint) take() []byte {
 	return f
 }
 
-// waiting says whether a frame waits to be sent.
+// waiting reports whether a frame is queued.
 func (e *endpoint) waiting() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.frames) > 0
 }
 
-// WritePackets keeps frames for take.
+// WritePackets queues frames for take.
 func (e *endpoint) WritePackets(packets stack.PacketBufferList) (int, tcpip.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,34 +92,34 @@ func (e *endpoint) WritePackets(packets stack.PacketBufferList) (int, tcpip.Erro
 	return packets.Len(), nil
 }
 
-// AddHeader puts the Ethernet header in front of a packet.
+// AddHeader prepends the Ethernet header to a packet.
 func (e *endpoint) AddHeader(p *stack.PacketBuffer) {
 	header.Ethernet(p.LinkHeader().Push(header.EthernetMinimumSize)).Encode(&header.EthernetFields{
 		SrcAddr: p.EgressRoute.LocalLinkAddress, DstAddr: p.EgressRoute.RemoteLinkAddress, Type: p.NetworkProtocolNumber,
 	})
 }
 
-// ParseHeader takes it away.
+// ParseHeader removes the Ethernet header.
 func (*endpoint) ParseHeader(p *stack.PacketBuffer) bool {
 	_, ok := p.LinkHeader().Consume(header.EthernetMinimumSize)
 	return ok
 }
 
-// Attach gives the endpoint its stack.
+// Attach sets the endpoint's stack.
 func (e *endpoint) Attach(d stack.NetworkDispatcher) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.upward = d
 }
 
-// IsAttached says whether it has one.
+// IsAttached reports whether the endpoint has a stack.
 func (e *endpoint) IsAttached() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.upward != nil
 }
 
-// Close drops what was not sent.
+// Close drops unsent frames.
 func (e *endpoint) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

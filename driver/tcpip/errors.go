@@ -12,10 +12,10 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip"
 )
 
-// ErrFreeMode is the answer to Open in free mode.
+// ErrFreeMode is Open's error in free mode.
 var ErrFreeMode = errors.New("TCP/IP needs a fabric in timed mode")
 
-// asError is an error of the stack as package net would return it.
+// asError returns an error of the stack as package net does.
 func asError(call string, e tcpip.Error) error {
 	number := syscall.EIO
 	switch e.(type) {

@@ -24,9 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a fabric for tests of the stack alone: nodes with a NIC that only has
-// a queue, and a kernel's thread on each that serves it. One thread runs at a time, in the
-// order of (time, node, rank).
+// world is a fabric for tests of the stack alone: each node has a NIC that is
+// only a queue, and a kernel's thread that serves it. One thread runs at a
+// time, in the order of (time, node, rank).
 type world struct {
 	t     *testing.T
 	rules rules
@@ -35,13 +35,13 @@ type world struct {
 	now     host.Time
 	nodes   []*worldNode
 	ports   []*worldPort // by (node, rank)
-	absent  int          // ports that have not begun
+	absent  int          // ports that have not started
 	running *worldPort
 	stopped error
 	trace   []tracedFrame
 }
 
-// rules are what a test may change of a world.
+// rules are the parameters of a world.
 type rules struct {
 	costs  host.KernelCosts
 	delay  host.Time // of the wire
@@ -50,7 +50,7 @@ type rules struct {
 	config func(node int) Config
 }
 
-// tracedFrame is a frame on the wire, with the time at which it was handed to it.
+// tracedFrame is a frame on the wire, with its send time.
 type tracedFrame struct {
 	at    host.Time
 	from  int
@@ -60,12 +60,12 @@ type tracedFrame struct {
 
 type worldNode struct {
 	index    int
-	free     host.Time // end of what was charged
-	wire     host.Time // when the wire away from it is free
+	free     host.Time // end of the charged time
+	wire     host.Time // when its outgoing wire is free
 	arriving []tracedFrame
 	sent     int
 	kick     bool
-	done     int // programs that have ended
+	done     int // ended programs
 	programs int
 	memory   *mem.Memory
 	protocol driver.Protocol
@@ -120,7 +120,7 @@ func (p *worldPort) Post(_ context.Context, commands ...bridge.Command) error {
 func (p *worldPort) Park(_ context.Context, w bridge.Wait) (bridge.Wake, error) {
 	f := p.w
 	f.mu.Lock()
-	if !p.begun { // time begins when all wait for it
+	if !p.begun { // time starts when all wait for it
 		p.begun = true
 		f.absent--
 	}
@@ -164,7 +164,8 @@ func (p *worldPort) Detach() error {
 	return nil
 }
 
-// next lets time go on to the next thing that happens, if nobody runs. The lock is held.
+// next advances time to the next event, if no thread runs. The caller holds the
+// lock.
 func (f *world) next() {
 	if f.running != nil || f.absent > 0 {
 		return
@@ -189,7 +190,7 @@ func (f *world) next() {
 	}
 	if first == nil {
 		for _, p := range f.ports {
-			if p.waiting { // nobody will ever wake it
+			if p.waiting { // nothing can wake it
 				f.stopped = cmp.Or(f.stopped, bridge.ErrDeadlock)
 				p.waiting = false
 				p.wake <- bridge.Wake{}
@@ -250,7 +251,7 @@ func (l worldLink) Reschedule(*host.Thread) error {
 	return nil
 }
 
-// attach is what a host of a plain NIC does for a protocol.
+// attach does a plain NIC host's work for a protocol.
 func (f *world) attach(n *worldNode) func(*host.Thread, driver.Protocol) (driver.Link, error) {
 	return func(_ *host.Thread, p driver.Protocol) (driver.Link, error) {
 		f.mu.Lock()
@@ -302,7 +303,7 @@ func (f *world) serve(n *worldNode) error {
 			if err := p.Frame(n.agent, lent); err != nil {
 				return err
 			}
-			for i := range lent { // the bytes are the ring's again
+			for i := range lent { // the bytes belong to the ring again
 				lent[i] = 0xee
 			}
 		}
@@ -314,13 +315,13 @@ func (f *world) serve(n *worldNode) error {
 	}
 }
 
-// program is what a thread of a node does.
+// program is the work of a thread of a node.
 type program struct {
 	node int
 	main func(t *host.Thread, s *Stack) error
 }
 
-// costs for tests: all different from 0, so that a missing one shows.
+// testCosts returns costs that all differ from 0, so that a missing one shows.
 func testCosts() host.KernelCosts {
 	return host.KernelCosts{
 		Trap: 400 * host.Nanosecond, Switch: 1100 * host.Nanosecond, SendPacket: 3 * host.Microsecond, CopyByte: 8929,
@@ -332,7 +333,7 @@ func gigabit() rules {
 	return rules{costs: testCosts(), delay: 500 * host.Nanosecond, rate: 8 * host.Nanosecond}
 }
 
-// play runs programs on nodes, each with a stack that is open from the start until the node's
+// play runs programs on nodes, each with a stack that is open until the node's
 // last program has ended, and returns the world and their errors joined.
 func play(t *testing.T, r rules, programs ...program) (*world, error) {
 	t.Helper()

@@ -23,14 +23,14 @@ import (
 	"hvia/sim/bridge"
 )
 
-// nicCosts are the costs of a kernel with those of this package's tests.
+// nicCosts is a host's costs with the kernel costs of this package's tests.
 type nicCosts struct{ host.NoCosts }
 
 func (nicCosts) Kernel() host.KernelCosts { return testCosts() }
 func (nicCosts) Interrupt() host.Time     { return 2 * host.Microsecond }
 
-// playOnNICs is play on the simulator's plain NICs, with the driver's own kernel agents and a wire
-// that may fail; it returns the run's digest.
+// playOnNICs is play on the simulator's plain NICs, with the driver's kernel
+// agents and fault injection; it returns the run's digest.
 func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest {
 	t.Helper()
 	simulator, err := sim.EchoSimulator(t.Context())
@@ -74,7 +74,7 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 	return digest
 }
 
-// Only a host with a plain NIC has TCP/IP, and only one.
+// Only a host with a plain NIC has TCP/IP, and only one stack.
 func TestOpenOnHosts(t *testing.T) {
 	simulator, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)
@@ -96,8 +96,8 @@ func TestOpenOnHosts(t *testing.T) {
 	assert.ErrorIs(t, fabric.RunOn(t.Context(), f, fabric.RunConfig{}, fabric.Program{Main: main}), driver.ErrUnsupported)
 }
 
-// Everything comes over the simulator's NICs and wire as well, with nothing
-// sent again, and twice the same.
+// All data arrive over the simulator's NICs and wire as well, without
+// retransmission, and two runs are equal.
 func TestOverPlainNICs(t *testing.T) {
 	digests := map[uint64]bool{}
 	for _, n := range []int{4, 64 << 10, 1 << 20} {
@@ -124,8 +124,9 @@ func TestOverPlainNICs(t *testing.T) {
 	assert.Len(t, digests, 3, "a digest that is always the same says nothing")
 }
 
-// Many threads of both hosts, on the simulator, where hosts run side by side: the digest of all
-// frames, interrupts and instants is the same, however many processors there are.
+// Many threads of both hosts, on the simulator, where hosts run in parallel:
+// the digest of all frames, interrupts and instants is the same for any number
+// of processors.
 func TestRunsRepeatOverPlainNICs(t *testing.T) {
 	runs := 4
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -146,8 +147,8 @@ func TestRunsRepeatOverPlainNICs(t *testing.T) {
 	}
 }
 
-// A wire that does what it likes with frames: every byte comes, in its order, and so it does when
-// the run is repeated.
+// With fault injection every byte arrives in order, and a repeated run is
+// equal.
 func TestFailingWire(t *testing.T) {
 	const n = 256 << 10
 	for seed := range 5 {
@@ -175,8 +176,8 @@ func TestFailingWire(t *testing.T) {
 	}
 }
 
-// pingpong is a client that sends n bytes rounds times and gets them back; each sets the client's
-// time for the last half of them.
+// pingpong is a client that sends n bytes 2*rounds times and gets them back. It
+// sets took to half the mean round trip of the last half of them.
 func pingpong(n, rounds int, took *host.Time) []program {
 	turn := func(c *Conn, b []byte, first bool) error {
 		if first {
@@ -232,8 +233,8 @@ func pingpong(n, rounds int, took *host.Time) []program {
 	}
 }
 
-// Half a round trip of 4 bytes is the sum of what lies on its way, and a few us of buses and wire;
-// 64 KiB go as fast as a host can receive segments.
+// Half a round trip of 4 bytes is the sum of the costs on its path, and a few
+// us of buses and wire; 64 KiB go as fast as a host can receive segments.
 func TestPingPongOverPlainNICs(t *testing.T) {
 	c := testCosts()
 	half := map[int]host.Time{}
@@ -247,12 +248,13 @@ func TestPingPongOverPlainNICs(t *testing.T) {
 		nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.Tcp.Wake + c.Switch + c.Copy(4)
 	assert.Greater(t, half[4], way)
 	assert.Less(t, half[4], way+5*host.Microsecond)
-	// The receiver's work for a segment: interrupt, packet, acknowledgement, copy.
+	// The receiver's work for a segment: interrupt, packet, acknowledgement,
+	// copy.
 	work := nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.SendPacket + c.Copy(segment)
 	assert.InEpsilon(t, float64(work), float64(half[64<<10]-half[16<<10])/float64((48<<10)/segment), 0.15)
 }
 
-// freePort is that of a fabric in free mode.
+// freePort is a port of a fabric in free mode.
 type freePort struct{ host.Port }
 
 func (freePort) Timed() bool { return false }

@@ -11,9 +11,9 @@ import (
 )
 
 // Poll waits until a Read of one of several connections would not wait, as
-// poll(2) does, and returns the first such one's place among them, or -1 when the
-// timeout came first. It is one system call, and costs what a Read that waits costs, without
-// the copy.
+// poll(2) does, and returns the index of the first such connection, or -1 on
+// timeout. It is one system call, and costs as much as a Read that waits,
+// without the copy.
 func (s *Stack) Poll(t *host.Thread, conns []*Conn, timeout host.Time) (int, error) {
 	for i, c := range conns {
 		if c.c.stack != s {

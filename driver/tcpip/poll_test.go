@@ -13,8 +13,8 @@ import (
 	"hvia/host"
 )
 
-// Poll says which connection has something, in the order in which they are named, that
-// one has ended, and that nothing came; it costs a system call and, if it waits, a wake.
+// Poll reports the first readable connection in the given order, the end of
+// one, and a timeout; it costs a system call and, if it waits, a wake.
 func TestPoll(t *testing.T) {
 	costs := testCosts()
 	var other *Conn
@@ -55,7 +55,7 @@ func TestPoll(t *testing.T) {
 			if !assert.Equal(t, want.place, i) {
 				return nil
 			}
-			// Who polls what is ready does not wait.
+			// A poll of a readable connection does not wait.
 			before := th.Spent()
 			if i, err = s.Poll(th, []*Conn{conns[1-i], conns[i]}, 0); err != nil {
 				return err

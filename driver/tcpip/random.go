@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// random is what the stack draws initial sequence numbers, ports and secrets
-// from: a stream that the seed and the node decide.
+// random is the stack's source of initial sequence numbers, ports and secrets:
+// a stream determined by the seed and the node.
 type random struct {
 	mu     sync.Mutex
 	stream *rand.ChaCha8
@@ -30,12 +30,12 @@ func (r *random) Read(p []byte) (int, error) {
 	return r.stream.Read(p)
 }
 
-// Int63 makes it a rand.Source of the first version.
+// Int63 is for rand.Source of math/rand.
 func (r *random) Int63() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return int64(r.stream.Uint64() >> 1)
 }
 
-// Seed is asked for by rand.Source; the stream has its seed.
+// Seed is required by rand.Source; the stream already has its seed.
 func (*random) Seed(int64) {}

@@ -23,7 +23,7 @@ import (
 	"hvia/host"
 )
 
-// digest is a trace in one number: every frame, its time, its sender, its fate.
+// digest hashes a trace: every frame, its time, its sender, its fate.
 func (f *world) digest() (d [sha256.Size]byte) {
 	h := sha256.New()
 	for _, r := range f.trace {
@@ -40,8 +40,8 @@ func (f *world) digest() (d [sha256.Size]byte) {
 	return d
 }
 
-// crowd is work in which much can go wrong: connections in both directions by several threads,
-// loss, a listener that is closed with handshakes under way, resets.
+// crowd is work with many races: connections in both directions by several
+// threads, loss, a listener that closes during handshakes, resets.
 func crowd(t *testing.T, seed uint64) (rules, []program) {
 	r := gigabit()
 	r.config = func(int) Config { return Config{Seed: seed, SendBuffer: 32 << 10, ReceiveBuffer: 64 << 10} }
@@ -91,7 +91,7 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 				if err := th.Sleep(100 * host.Microsecond); err != nil {
 					return err
 				}
-				for range 4 { // nobody accepts these, and soon nobody listens
+				for range 4 { // these are never accepted, and soon the listener is closed
 					c, err := s.Dial(th, netip.AddrPortFrom(Address(to), 300), 20*host.Millisecond)
 					if err == nil {
 						_, _ = c.Write([]byte("hello"))
@@ -107,14 +107,14 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 			if err != nil {
 				return err
 			}
-			// The backlog has handshakes under way at this instant.
+			// The backlog has unfinished handshakes at this instant.
 			return errors.Join(th.Sleep(310*host.Microsecond), l.Close(th))
 		}})
 	}
 	return r, all
 }
 
-// busy keeps the machine's processors working until it is stopped.
+// busy keeps the machine's processors busy until it is stopped.
 func busy(n int) (stop func()) {
 	var over atomic.Bool
 	var all sync.WaitGroup
@@ -130,8 +130,9 @@ func busy(n int) (stop func()) {
 	return func() { over.Store(true); all.Wait() }
 }
 
-// All frames of a run and their times are the same, however many processors there are and
-// whatever else they do. TestSeedMatters shows that the digest sees a difference.
+// All frames of a run and their times are the same for any number of processors
+// and any other load. TestSeedMatters shows that the digest detects a
+// difference.
 func TestRunsRepeat(t *testing.T) {
 	runs := 20
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -159,7 +160,7 @@ func TestRunsRepeat(t *testing.T) {
 
 const child = "HVIA_TCPIP_DIGEST"
 
-// The same in another process: nothing hangs on addresses or on the order of its maps.
+// The same in another process: nothing depends on addresses or on map order.
 func TestAnotherProcessRepeats(t *testing.T) {
 	r, all := crowd(t, 2)
 	f, err := play(t, r, all...)

@@ -30,21 +30,21 @@ const (
 	Cubic = "cubic"
 )
 
-// Config says how a stack works. The zero value of a field takes the default.
+// Config configures a stack. The zero value of a field takes the default.
 type Config struct {
 	Seed uint64 // of initial sequence numbers, ports and secrets: 1
-	// SendBuffer and ReceiveBuffer are the sizes in bytes of a connection's buffers;
-	// they do not grow by themselves: 256 KiB and 512 KiB. The window that is offered is half of the
-	// free receive buffer, the other half is kept for what the stack itself needs.
+	// SendBuffer and ReceiveBuffer are the fixed sizes in bytes of a
+	// connection's buffers: 256 KiB and 512 KiB. The advertised window is half
+	// of the free receive buffer; the stack reserves the other half for itself.
 	SendBuffer, ReceiveBuffer int
-	// Delay is Nagle's algorithm: a segment that is not full waits while data is
-	// not acknowledged.
+	// Delay enables Nagle's algorithm: a segment that is not full waits while
+	// data is unacknowledged.
 	Delay bool
-	// Sack is selective acknowledgement. The stack then keeps room for it in every
-	// segment: a full one has 1,420 bytes of data instead of 1,448.
+	// Sack enables selective acknowledgement. The stack then reserves space for
+	// it in every segment: a full one has 1,420 bytes of data instead of 1,448.
 	Sack       bool
 	Congestion string    // Reno
-	Linger     host.Time // how long Close waits for what the peers have not acknowledged: 1 s
+	Linger     host.Time // time that Close waits for acknowledgements of the peers: 1 s
 }
 
 const (
@@ -53,21 +53,21 @@ const (
 	minBuffer            = 8 << 10
 	backlog              = 128
 	nic                  = tcpip.NICID(1)
-	// segment is what a full frame carries: what the MTU leaves behind the headers of
-	// IP and TCP and the timestamp option, filled up to a multiple of 4. With selective
-	// acknowledgement the stack leaves all the room that options may take.
+	// segment is the data in a full frame: the MTU less the headers of IP and
+	// TCP and the timestamp option, padded to a multiple of 4. With selective
+	// acknowledgement the stack reserves all the space that options may take.
 	segment     = mtu - header.IPv4MinimumSize - header.TCPMinimumSize - header.TCPOptionTSLength - 2
 	sackSegment = mtu - header.IPv4MinimumSize - header.TCPHeaderMaximumSize
 )
 
-// The stack's own log would go to the standard error stream.
+// The stack's own log would go to standard error.
 func init() { log.SetTarget(silence{}) }
 
 type silence struct{}
 
 func (silence) Emit(int, log.Level, time.Time, string, ...any) {}
 
-// Address is the IP address of a node.
+// Address returns the IP address of a node.
 func Address(node int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(node + 1)}) }
 
 const (
@@ -89,17 +89,17 @@ type Stack struct {
 	linger  host.Time
 	segment int // bytes of data in a full segment
 
-	// mu is for the race detector, and for threads of a fabric that lets two of
-	// a node run at once. It is never held over a wait.
+	// mu is for the race detector, and for threads of a fabric that runs two of
+	// a node concurrently. It is never held during a wait.
 	mu      sync.Mutex
 	ready   bool
-	closed  bool // no calls from programs any more
-	gone    bool // the stack is at rest for good
+	closed  bool // no more calls from programs
+	gone    bool // the stack has stopped
 	sending bool
-	told    host.Time // the deadline that the agent knows of
-	sockets []*socket // in the order of their making
+	told    host.Time // the deadline last returned to the agent
+	sockets []*socket // in order of creation
 	prune   int
-	waiting []*sleeper // in the order in which they came
+	waiting []*sleeper // in order of arrival
 }
 
 // socket is one endpoint of the stack.
@@ -110,21 +110,23 @@ type socket struct {
 
 func (k *socket) state() tcp.EndpointState { return tcp.EndpointState(k.ep.State()) }
 
-// is says whether one of some events is the case; the stack may name others too.
+// is reports whether one of some events is pending; the stack may report others
+// too.
 func (k *socket) is(e waiter.EventMask) bool { return k.ep.Readiness(e)&e != 0 }
 
 // sleeper is a blocked thread.
 type sleeper struct {
 	rank  int
-	of    *connection // nil if it waits for something else
+	of    *connection // nil if it waits for another event
 	ready func() bool
 	done  bool
-	since host.Time // when what it waited for was there
+	since host.Time // when its wait ended
 }
 
-// Open starts TCP/IP on a host with a plain NIC (driver.DeviceMvia), beside M-VIA, once for
-// each host, in timed mode. Who opens it closes it. driver.ErrUnsupported if the host has no plain NIC,
-// host.ErrInUse if it has a stack already, ErrFreeMode.
+// Open starts TCP/IP on a host with a plain NIC (driver.DeviceMvia), besides
+// M-VIA, once for each host, in timed mode. The caller closes the stack.
+// driver.ErrUnsupported if the host has no plain NIC, host.ErrInUse if it has a
+// stack already, ErrFreeMode in free mode.
 func Open(t *host.Thread, h *driver.Host, c Config) (*Stack, error) {
 	if !t.Timed() {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), ErrFreeMode)
@@ -136,7 +138,7 @@ func Open(t *host.Thread, h *driver.Host, c Config) (*Stack, error) {
 	return open(h.Node(), h.AttachProtocol, t, words, h.Costs().Kernel(), c)
 }
 
-// open makes a stack on any NIC.
+// open creates a stack on any NIC.
 func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, error), t *host.Thread,
 	words *mem.Buffer, costs host.KernelCosts, c Config,
 ) (*Stack, error) {
@@ -193,14 +195,14 @@ func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, err
 	return s, nil
 }
 
-// configure sets what is not the stack's default.
+// configure sets options that differ from the stack's defaults.
 func (s *Stack) configure(c Config) error {
 	sack, recovery, delay, moderate := tcpip.TCPSACKEnabled(c.Sack), tcpip.TCPRecovery(0), tcpip.TCPDelayEnabled(c.Delay), tcpip.TCPModerateReceiveBufferOption(false)
 	congestion := tcpip.CongestionControlOption(c.Congestion)
 	for _, o := range []tcpip.SettableTransportProtocolOption{
 		&sack,
-		// With round trips of microseconds RACK takes what is on its way for lost. It works with
-		// selective acknowledgement only.
+		// With round trips of microseconds RACK treats segments in flight as
+		// lost. It works with selective acknowledgement only.
 		&recovery,
 		&delay, &moderate, &congestion,
 		&tcpip.TCPSendBufferSizeRangeOption{Min: minBuffer, Default: c.SendBuffer, Max: c.SendBuffer},
@@ -222,16 +224,16 @@ func (s *Stack) configure(c Config) error {
 	return nil
 }
 
-// Address is the host's IP address.
+// Address returns the host's IP address.
 func (s *Stack) Address() netip.Addr { return Address(s.node) }
 
-// Counters is what TCP has counted.
+// Counters are TCP's counters.
 type Counters struct {
 	Sent, Received, Retransmitted uint64 // segments
 	ChecksumErrors                uint64
 }
 
-// Counters returns what TCP has counted up to now.
+// Counters returns TCP's counts up to now.
 func (s *Stack) Counters() Counters {
 	c := s.net.Stats().TCP
 	return Counters{
@@ -240,15 +242,15 @@ func (s *Stack) Counters() Counters {
 	}
 }
 
-// settle waits, in wall time, until no goroutine of the stack works: they come
-// to rest only when their queues are empty.
+// settle waits, in wall time, until all goroutines of the stack are idle: that
+// is only when their queues are empty.
 func (s *Stack) settle() {
 	s.net.Pause()
 	s.net.Resume()
 }
 
-// event lets the stack do one thing at the thread's present instant, and wakes
-// those for whom that was what they wait for.
+// event runs one function of the stack at the thread's present instant, and
+// wakes waiters whose condition then holds.
 func (s *Stack) event(t *host.Thread, f func()) error {
 	s.mu.Lock()
 	if s.gone {
@@ -264,8 +266,8 @@ func (s *Stack) event(t *host.Thread, f func()) error {
 	return s.publish(t, ranks)
 }
 
-// look signals the waiters whose time has come and returns their ranks. The
-// lock is held.
+// look signals the waiters whose condition holds and returns their ranks. The
+// caller holds the lock.
 func (s *Stack) look(now host.Time) (ranks []int) {
 	left := s.waiting[:0]
 	for _, w := range s.waiting {
@@ -296,14 +298,14 @@ func (s *Stack) publish(t *host.Thread, ranks []int) error {
 	return nil
 }
 
-// turn is how many frames a thread sends before it leaves the rest to others, as
-// the kernel's dev_weight. Without it a thread whose fellows go on producing would send for
-// them for ever.
+// turn is the number of frames that a thread sends before it leaves the rest to
+// others, as the kernel's dev_weight. Without it a thread could send the frames
+// of other threads endlessly.
 const turn = 64
 
-// flush sends the frames that wait, unless another thread of the node does so
-// already: it takes these as well, in their order. What is left after its turn is
-// the agent's, or the next thread's that comes.
+// flush sends the waiting frames, unless another thread of the node does so
+// already: that thread sends these too, in order. The agent, or the next thread
+// that calls, sends what is left after its turn.
 func (s *Stack) flush(t *host.Thread) error {
 	s.mu.Lock()
 	if s.sending {
@@ -338,8 +340,8 @@ func (s *Stack) flush(t *host.Thread) error {
 	return nil
 }
 
-// call is an event of a program: what it brought about is sent, and the agent
-// hears of timers that are due before those that it knows of.
+// call is an event of a program: it sends the resulting frames, and notifies
+// the agent of earlier timers.
 func (s *Stack) call(t *host.Thread, f func()) error {
 	if err := s.event(t, f); err != nil {
 		return err
@@ -347,7 +349,7 @@ func (s *Stack) call(t *host.Thread, f func()) error {
 	return s.follow(t)
 }
 
-// follow is what comes after an event of a program.
+// follow is the work after an event of a program.
 func (s *Stack) follow(t *host.Thread) error {
 	if err := s.flush(t); err != nil {
 		return err
@@ -361,9 +363,10 @@ func (s *Stack) follow(t *host.Thread) error {
 	return nil
 }
 
-// block waits until something is ready, which is asked under the lock after each
-// event, or until an instant, which may change while it waits; it says which. The thread
-// gets the processor as a blocked thread does.
+// block waits until ready returns true, which it checks under the lock after
+// each event, or until an instant, which may change meanwhile; it reports
+// whether ready did. The thread then gets the processor as a blocked thread
+// does.
 func (s *Stack) block(t *host.Thread, of *connection, until func() host.Time, ready func() bool) (bool, error) {
 	rank := t.ID().Rank
 	offset := 4 * rank
@@ -397,7 +400,7 @@ func (s *Stack) block(t *host.Thread, of *connection, until func() host.Time, re
 		if over {
 			break
 		}
-		// The end was moved.
+		// The end has changed.
 	}
 	if err := t.Sleep(max(w.since+s.costs.Tcp.Wake-t.Now(), 0)); err != nil {
 		return false, err
@@ -414,7 +417,7 @@ func (s *Stack) forget(w *sleeper) {
 	}
 }
 
-// enter begins a system call.
+// enter starts a system call.
 func (s *Stack) enter(t *host.Thread) error {
 	if id := t.ID(); id.Node != s.node || id.Rank <= driver.AgentRank || 4*(id.Rank+1) > s.words.Len() {
 		return fmt.Errorf("tcpip: thread %v called the stack of node %d: %w: a thread of a program on that node is needed", id, s.node, host.ErrInvalidParameter)
@@ -428,7 +431,7 @@ func (s *Stack) enter(t *host.Thread) error {
 	return t.Spend(host.LayerTrap, s.costs.Trap)
 }
 
-// keep enters a socket into the list by which Close finds it. The lock is held.
+// keep adds a socket to the list that Close uses. The caller holds the lock.
 func (s *Stack) keep(k *socket) {
 	if len(s.sockets) >= s.prune {
 		left := s.sockets[:0]
@@ -444,10 +447,10 @@ func (s *Stack) keep(k *socket) {
 	s.sockets = append(s.sockets, k)
 }
 
-// Close ends the stack. What is still open is reset; for what was closed before it waits
-// until the peers have acknowledged everything, no longer than Config.Linger. Threads
-// that are blocked in a call get net.ErrClosed. The goroutines of the stack
-// have ended when it returns, also when it returns an error; later frames are dropped.
+// Close ends the stack. It resets open connections; for closed ones it waits
+// until the peers have acknowledged everything, at most for Config.Linger.
+// Threads blocked in a call get net.ErrClosed. When it returns, also with an
+// error, the goroutines of the stack have ended; later frames are dropped.
 func (s *Stack) Close(t *host.Thread) error {
 	s.mu.Lock()
 	if s.closed {
@@ -480,7 +483,7 @@ func (s *Stack) Close(t *host.Thread) error {
 	return nil
 }
 
-// quiet says that no closed socket has anything left to tell its peer.
+// quiet reports whether all closed sockets have finished with their peers.
 func (s *Stack) quiet() bool {
 	for _, k := range s.sockets {
 		switch k.state() {
@@ -491,7 +494,7 @@ func (s *Stack) quiet() bool {
 	return true
 }
 
-// shut ends the goroutines of the stack. The lock is held.
+// shut ends the goroutines of the stack. The caller holds the lock.
 func (s *Stack) shut() {
 	s.gone, s.closed = true, true
 	s.link.Close()
@@ -502,7 +505,7 @@ func (s *Stack) shut() {
 	s.clock.stop()
 }
 
-// protocol is the stack as the kernel's agent calls it.
+// protocol implements driver.Protocol for the agent.
 type protocol struct{ s *Stack }
 
 var _ driver.Protocol = protocol{}
@@ -511,7 +514,7 @@ func (protocol) EtherTypes() []uint16 {
 	return []uint16{uint16(ipv4.ProtocolNumber), uint16(arp.ProtocolNumber)}
 }
 
-// Frame works on a received frame, and sends what the stack answers at once.
+// Frame processes a received frame, and sends the stack's immediate answers.
 func (p protocol) Frame(t *host.Thread, frame []byte) error {
 	s := p.s
 	if !s.running() {
@@ -523,7 +526,7 @@ func (p protocol) Frame(t *host.Thread, frame []byte) error {
 	return s.serve(t, func() { s.link.inject(frame) })
 }
 
-// Deadline is when the next timer of the stack is due.
+// Deadline returns the time of the stack's next timer.
 func (p protocol) Deadline() host.Time {
 	s := p.s
 	s.mu.Lock()
@@ -533,12 +536,12 @@ func (p protocol) Deadline() host.Time {
 	}
 	s.told = s.clock.next()
 	if !s.sending && s.link.waiting() {
-		s.told = 0 // left by a thread whose turn was over
+		s.told = 0 // left by a thread at the end of its turn
 	}
 	return s.told
 }
 
-// Timer runs what is due, one after the other.
+// Timer runs the due timers, one after another.
 func (p protocol) Timer(t *host.Thread) error {
 	s := p.s
 	for more := true; more && s.running(); {
@@ -555,11 +558,11 @@ func (s *Stack) running() bool {
 	return s.ready && !s.gone
 }
 
-// serve is an event of the agent.
+// serve is an event of the agent, not of a program.
 func (s *Stack) serve(t *host.Thread, f func()) error {
 	if err := s.event(t, f); err != nil {
 		if errors.Is(err, net.ErrClosed) {
-			return nil // it was closed while this frame was worked on
+			return nil // it was closed during this frame
 		}
 		return err
 	}

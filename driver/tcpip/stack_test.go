@@ -21,7 +21,8 @@ import (
 	"hvia/host"
 )
 
-// Several threads of two hosts have connections to each other in both directions at once.
+// Several threads of two hosts have connections to each other in both
+// directions.
 func TestManyConnections(t *testing.T) {
 	const pairs, rounds, n = 4, 10, 10_000
 	var all []program
@@ -79,7 +80,7 @@ func TestManyConnections(t *testing.T) {
 	assert.Equal(t, [2]int{pairs * rounds * n, pairs * rounds * n}, c.bytes)
 }
 
-// One thread writes and another reads, on one connection, and both hosts do so.
+// One thread writes and another reads, on one connection, on both hosts.
 func TestTwoThreadsOnOneConnection(t *testing.T) {
 	const n = 300_000
 	conns, written := [2]*Conn{}, [2]bool{}
@@ -143,8 +144,8 @@ func TestListen(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Threads that are blocked when another closes what they wait for get an error, and so does
-// who comes later.
+// Threads blocked when another thread closes their connection get an error, and
+// so do later calls.
 func TestCloseWakesTheBlocked(t *testing.T) {
 	var conn *Conn
 	var listener *Listener
@@ -188,12 +189,12 @@ func TestCloseWakesTheBlocked(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A connection whose handshake the listener's end cut off is reset when its peer speaks, one
-// that nobody accepted at once.
+// A connection whose handshake the listener's end interrupted is reset at its
+// peer's next segment, one that was not accepted at once.
 func TestListenerClosedUnderConnections(t *testing.T) {
 	for _, handshake := range []bool{false, true} {
 		r := gigabit()
-		r.lose = func(from, _ int, frame []byte) bool { // what ends the handshake
+		r.lose = func(from, _ int, frame []byte) bool { // the end of the handshake
 			return handshake && from == 0 && len(frame) == 14+20+32 && frame[14+20+13] == 0x10
 		}
 		_, err := play(t, r,
@@ -226,8 +227,8 @@ func TestListenerClosedUnderConnections(t *testing.T) {
 	}
 }
 
-// Closing the stack resets what is open, wakes the blocked, and lets what was
-// closed before finish.
+// Closing the stack resets open connections, wakes blocked threads, and lets
+// closed connections finish.
 func TestCloseOfTheStack(t *testing.T) {
 	const n = 200_000
 	var open *Conn
@@ -286,7 +287,7 @@ func TestCloseOfTheStack(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Connections that are over are forgotten, those that are open are not.
+// Ended connections are forgotten, open ones are not.
 func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 	const rounds = 300
 	_, err := play(t, gigabit(),
@@ -334,7 +335,7 @@ func TestManyConnectionsOneAfterTheOther(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A thread that is dialing when the stack closes hears of it at once.
+// A Dial in progress when the stack closes gets an error at once.
 func TestCloseEndsDial(t *testing.T) {
 	_, err := play(t, gigabit(),
 		program{0, func(th *host.Thread, s *Stack) error {
@@ -349,7 +350,7 @@ func TestCloseEndsDial(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A peer that is gone does not hold Close up for longer than it was told.
+// A peer that is gone does not delay Close for longer than Linger.
 func TestLingerEnds(t *testing.T) {
 	r := gigabit()
 	r.config = func(int) Config { return Config{Linger: 30 * host.Millisecond} }
@@ -400,7 +401,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A thread of another node has no business here, nor has the agent's.
+// A thread of another node, or the agent's, is rejected.
 func TestThreadOfAnotherNode(t *testing.T) {
 	var other *Stack
 	_, err := play(t, gigabit(),
@@ -423,21 +424,22 @@ func TestThreadOfAnotherNode(t *testing.T) {
 
 func link(s *Stack) *worldNode { return s.nic.(worldLink).n }
 
-// When the run ends under a program, the stack's goroutines end all the same.
+// When the run ends, the stack's goroutines end too.
 func TestTheRunEnds(t *testing.T) {
 	_, err := play(t, gigabit(), program{0, func(th *host.Thread, s *Stack) error {
 		l, err := s.Listen(th, port)
 		if err != nil {
 			return err
 		}
-		_, err = l.Accept(th, host.Never) // nobody comes
+		_, err = l.Accept(th, host.Never) // no connection comes
 		return errors.Join(err, s.Close(th))
 	}})
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "deadlock")
 }
 
-// Timers run in the order of their time, then in that in which they were set.
+// Timers run in the order of their time, then in the order in which they were
+// set.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type set struct {
@@ -445,7 +447,7 @@ func TestClock(t *testing.T) {
 			due time.Duration
 		}
 		var c clock
-		var want []set // kept in the order in which they must run
+		var want []set // in the order in which they must run
 		var got []int
 		var timers []interface {
 			Stop() bool

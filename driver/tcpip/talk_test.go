@@ -18,15 +18,15 @@ const port = 7
 
 func there(node int) netip.AddrPort { return netip.AddrPortFrom(Address(node), port) }
 
-// pattern is n bytes that a seed decides.
+// pattern returns n bytes determined by a seed.
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(b)
 	return b
 }
 
-// transfer is a client that sends data and a server that answers with other data, both
-// to the end of the stream.
+// transfer is a client that sends data and a server that answers with other
+// data, both to the end of the stream.
 func transfer(t *testing.T, data, answer []byte) []program {
 	return []program{
 		{0, func(th *host.Thread, s *Stack) error {

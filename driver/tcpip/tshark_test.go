@@ -19,7 +19,7 @@ import (
 	"hvia/host"
 )
 
-// judge returns what tshark has to say against the frames of a trace.
+// Returns tshark's complaints about the frames of a trace.
 func (f *world) judge(t *testing.T) []string {
 	t.Helper()
 	tshark, err := exec.LookPath("tshark")
@@ -45,7 +45,8 @@ func (f *world) judge(t *testing.T) []string {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
 }
 
-// tshark follows a conversation and finds nothing to remark in it, and finds what a lossy wire does.
+// tshark follows a conversation without complaints, and reports what a lossy
+// link does.
 func TestTsharkFollows(t *testing.T) {
 	for _, n := range []int{4, 256 << 10} {
 		f, err := play(t, gigabit(), transfer(t, pattern(1, n), pattern(2, n))...)
