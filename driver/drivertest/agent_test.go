@@ -37,7 +37,7 @@ func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *host.Th
 	return f, fabric.RunOn(ctx, f, fabric.RunConfig{}, fabric.Program{Main: program})
 }
 
-// Whatever is wrong with a card, programs get one clear error and nothing hangs.
+// For any defect of a card, programs get one clear error and nothing hangs.
 func TestCardsThatAreNotOurs(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -65,7 +65,7 @@ func TestCardsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// A card that dies later: the call that meets it, and every later one, fails.
+// A card that dies later: the first call after that, and all later ones, fail.
 func TestCardThatDies(t *testing.T) {
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestCardThatDies(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		card.Dead = true // nothing runs but this thread
+		card.Dead = true // only this thread runs
 		_, _, first := h.CreateVI(t, nic.ID, driver.VIAttributes{})
 		_, second := h.CreateTag(t, nic.ID)
 		if !errors.Is(first, driver.ErrDeadline) || !errors.Is(second, host.ErrClosed) {
@@ -87,7 +87,7 @@ func TestCardThatDies(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrDeadline)
 }
 
-// A command that the card refuses is an error of that call only, and leaves
+// A command that the card rejects is an error of that call only, and leaves
 // nothing pinned.
 func TestRefusedCommands(t *testing.T) {
 	for _, op := range []layout.CommandOpcode{
@@ -164,7 +164,7 @@ func TestHostileRequests(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Everyone waits for someone who does not come: an error, not a hang.
+// Every thread waits without a possible wake: an error, not a hang.
 func TestDeadlockIsReported(t *testing.T) {
 	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)
@@ -177,7 +177,7 @@ func TestDeadlockIsReported(t *testing.T) {
 	require.ErrorIs(t, err, bridge.ErrDeadlock)
 }
 
-// The end of the context ends calls that wait.
+// The end of the context ends waiting calls.
 func TestContextEndsARun(t *testing.T) {
 	f, err := drivertest.New(1, 3) // one thread more than will attach
 	require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestContextEndsARun(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A program that fails ends the others, and its error is the one that is told.
+// A program that fails cancels the others, and the run returns its error.
 func TestFirstFailureEndsTheRun(t *testing.T) {
 	f, err := drivertest.New(2, 4)
 	require.NoError(t, err)
@@ -212,9 +212,9 @@ func TestFirstFailureEndsTheRun(t *testing.T) {
 	require.EqualError(t, err, "bad on node 0: my own failure")
 }
 
-// A VI is destroyed while the card has an error of it to tell, and another
-// program's request for a VI comes before the agent has looked: the new VI has
-// the index of the old one, and not its error.
+// A VI is destroyed while the card has an error of it, and another program
+// requests a VI before the agent has polled: the new VI has the index of the
+// old one, and not its error.
 func TestErrorOfTheFormerVI(t *testing.T) {
 	f, err := drivertest.New(1, 3)
 	require.NoError(t, err)

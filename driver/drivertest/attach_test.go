@@ -21,7 +21,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// echo is a protocol that sends back what it gets, and notes its timers.
+// echo is a protocol that returns its frames, and records its timers.
 type echo struct {
 	kinds    []uint16
 	link     driver.Link
@@ -85,7 +85,7 @@ func runNICs(t *testing.T, mains ...func(*host.Thread, *driver.Host) error) erro
 }
 
 // Frames go to the protocol of their EtherType, from a thread and from the
-// interrupt service, and timers go off when they are due.
+// interrupt service, and timers run when they are due.
 func TestAttachedProtocols(t *testing.T) {
 	const at = 5 * host.Millisecond
 	client := &echo{kinds: []uint16{kindA, kindB}, deadline: host.Never}
@@ -118,7 +118,7 @@ func TestAttachedProtocols(t *testing.T) {
 				return err
 			}
 		}
-		// A deadline that the agent does not know of yet.
+		// A deadline that the agent does not know yet.
 		client.deadline = at
 		if err := client.link.Reschedule(th); err != nil {
 			return err
@@ -147,7 +147,7 @@ func TestAttachedProtocols(t *testing.T) {
 	require.Empty(t, server.fired)
 }
 
-// What cannot be attached.
+// Protocols that cannot be attached.
 func TestProtocolsThatAreRefused(t *testing.T) {
 	require.NoError(t, runNICs(t, func(th *host.Thread, h *driver.Host) error {
 		if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindA}, deadline: host.Never}); err != nil {
@@ -158,7 +158,7 @@ func TestProtocolsThatAreRefused(t *testing.T) {
 				return fmt.Errorf("EtherType %#x: %w", kind, errors.Join(err, errors.New("want it in use")))
 			}
 		}
-		// What was refused holds nothing.
+		// A rejected protocol holds no EtherType.
 		_, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB}, deadline: host.Never})
 		return err
 	}))

@@ -14,13 +14,13 @@ import (
 
 // Card is a fake card. Its exported fields may be changed before the run.
 type Card struct {
-	ID           uint32 // what register ID reads
+	ID           uint32 // value of register ID
 	LayoutHash   uint64
 	Capability   uint32
-	Dead         bool // takes commands and never answers
+	Dead         bool // takes commands and never completes them
 	FailOpcode   layout.CommandOpcode
-	FailStatus   layout.CommandStatus // if not 0, commands of FailOpcode end so
-	FailAfter    int                  // of them, so many succeed first
+	FailStatus   layout.CommandStatus // if not 0, status of commands of FailOpcode
+	FailAfter    int                  // number of them that succeed first
 	CommandCount map[layout.CommandOpcode]int
 
 	f      *Fabric
@@ -30,17 +30,17 @@ type Card struct {
 	limit  uint32
 	engine *softvia.Engine[nobody]
 	raw    rawPort
-	busy   bool              // descriptor fetch works
+	busy   bool              // the descriptor fetch is active
 	ready  []softvia.QueueID // queues with descriptors to fetch, in turn
 	listed map[softvia.QueueID]bool
 
-	asyncErrors   []uint32 // that wait, as AsyncErrorInfo shows them
+	asyncErrors   []uint32 // queued, as AsyncErrorInfo shows them
 	asyncOverflow bool
 	asyncCount    uint32
-	notified      []uint32 // what came of what was armed, as NotifyInfo shows it; each at most once
+	notified      []uint32 // queued notifications, as NotifyInfo shows them; each at most once
 }
 
-// nobody is who works in a card: no thread.
+// nobody is the caller's type in a card: there is no thread.
 type nobody struct{}
 
 func newCard(f *Fabric, n *Node) *Card {
@@ -72,7 +72,7 @@ func (c *Card) async(code layout.AsyncError, vi int) {
 		uint32(code)<<layout.RegisterAsyncErrorInfoCodeLsb|uint32(vi)<<layout.RegisterAsyncErrorInfoVILsb)
 }
 
-// nextAsync is a read of AsyncErrorInfo, which takes the oldest error away.
+// nextAsync reads AsyncErrorInfo, which removes the oldest error.
 func (c *Card) nextAsync() uint32 {
 	word := c.asyncCount << layout.RegisterAsyncErrorInfoCountLsb
 	if c.asyncOverflow {
@@ -86,8 +86,8 @@ func (c *Card) nextAsync() uint32 {
 	return word
 }
 
-// notify tells of what was armed and has come. What waits to be read already is
-// not listed twice.
+// notify queues an armed notification that has come, unless it is queued
+// already.
 func (c *Card) notify(kind layout.NotifyKind, index int) {
 	word := uint32(index)<<layout.RegisterNotifyInfoIndexLsb | uint32(kind)<<layout.RegisterNotifyInfoKindLsb | layout.RegisterNotifyInfoValidMask
 	if !slices.Contains(c.notified, word) {
@@ -96,7 +96,7 @@ func (c *Card) notify(kind layout.NotifyKind, index int) {
 	c.raise(layout.RegisterInterruptStatusNotifyMask)
 }
 
-// nextNotified is a read of NotifyInfo, which takes the oldest one away.
+// nextNotified reads NotifyInfo, which removes the oldest notification.
 func (c *Card) nextNotified() (word uint32) {
 	if len(c.notified) > 0 {
 		word, c.notified = c.notified[0], c.notified[1:]
@@ -201,7 +201,7 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 		}
 		c.table.WriteDwords(b.Level2Address(), values)
 	}
-	// A table in host memory is read and written by the card as any other memory.
+	// The card accesses a table in host memory like any other memory.
 	if c.Capability&layout.RegisterCapabilityTableInHostMemoryMask != 0 {
 		c.dma(c.regs[layout.RegisterAttHostLevel1Offset], max(index, c.limit)*layout.AttLevel1Stride)
 		if op == layout.CommandOpcodeWriteLevel2 || op == layout.CommandOpcodeRegisterMemory {

@@ -15,8 +15,8 @@ import (
 	"hvia/layout"
 )
 
-// What the agent refuses of completion queues and notifications, whatever a library
-// may have looked at before it asked.
+// What the agent rejects of completion queues and notifications, whatever
+// checks the library made before.
 func TestAgentGuardsCompletionQueues(t *testing.T) {
 	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		mine, err := h.OpenNIC(t)
@@ -64,7 +64,7 @@ func TestAgentGuardsCompletionQueues(t *testing.T) {
 			failed = append(failed, errors.New("the number is used again"))
 		}
 		is("destroy by the old handle", q.Destroy(t), host.ErrInvalidParameter)
-		for _, n := range []int{8, 16, 2} { // the rings before the last one are given back
+		for _, n := range []int{8, 16, 2} { // the rings before the last one are freed
 			_, written, err := again.Resize(t, n)
 			is("resize", err, nil)
 			if written != 0 {
@@ -78,7 +78,7 @@ func TestAgentGuardsCompletionQueues(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A card that refuses a command leaves nothing pinned, and the number free.
+// A card that rejects a command leaves nothing pinned, and the number free.
 func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 	for _, op := range []layout.CommandOpcode{layout.CommandOpcodeCreateCompletionQueue, layout.CommandOpcodeResizeCompletionQueue} {
 		f, err := run(t, func(c *drivertest.Card) {
@@ -110,7 +110,7 @@ func TestCompletionQueueThatTheCardRefuses(t *testing.T) {
 	}
 }
 
-// A card without completion queues says so.
+// A card without completion queues causes an error.
 func TestCardWithoutCompletionQueues(t *testing.T) {
 	_, err := run(t, func(c *drivertest.Card) { c.Capability &^= layout.RegisterCapabilityCompletionQueuesLog2Mask }, func(t *host.Thread, h *driver.Host) error {
 		nic, err := h.OpenNIC(t)

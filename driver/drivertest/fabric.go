@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package drivertest is a fabric for tests of programs above the driver: cards
-// that behave as the layouts say, but without any RTL, bus or process, and
-// with faults on request. Its virtual time follows the rules of the simulator,
-// but that hosts have no processor to share: what threads of a node charge passes
-// at once. Its delays mean nothing.
+// that conform to the layouts, but without RTL, bus or process, and with fault
+// injection. Its virtual time follows the rules of the simulator, except that
+// hosts have no processor to share: charges of a node's threads pass at once.
+// Its delays are arbitrary.
 package drivertest
 
 import (
@@ -23,8 +23,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Delays of the fake hardware. They only have to differ from 0, so that
-// causes come before effects.
+// Delays of the fake hardware. They only have to differ from 0, so that causes
+// precede effects.
 const (
 	registerDelay = 500 * host.Nanosecond
 	deviceDelay   = 1 * host.Microsecond
@@ -33,22 +33,22 @@ const (
 
 // Fabric is a set of nodes with fake cards on one wire.
 type Fabric struct {
-	// Lose, when set before the start, is asked for every frame and drops those
-	// for which it returns true. It is called in the order of simulated time.
+	// Lose, when set before the start, is called for every frame and drops those
+	// for which it returns true. The calls are in the order of simulated time.
 	Lose func(from int, frame []byte) bool
-	// Copies, when set before the start, is asked for every frame that is not lost. It
-	// returns how much later than usual each copy of it arrives; none = it is lost.
-	// See Faults.
+	// Copies, when set before the start, is called for every frame that Lose
+	// does not drop. It returns the extra delay of each copy; none loses the
+	// frame. See Faults.
 	Copies func(from int, frame []byte) []host.Time
 
 	mu      sync.Mutex
 	now     host.Time
 	nodes   []*Node
 	ports   []*port
-	wanted  int // threads that must attach before time begins
+	wanted  int // threads that must attach before time starts
 	running int
 	events  eventQueue
-	turn    []*port // whose waits end now, behind another thread of their node
+	turn    []*port // their waits end now, behind another thread of their node
 	serial  int
 	stopped error
 }
@@ -61,7 +61,7 @@ type Node struct {
 	index  int
 }
 
-// device is what a fabric asks of a node's card.
+// device is a node's card as the fabric uses it.
 type device interface {
 	interrupt() bool
 	read(address uint32) uint32
@@ -76,16 +76,16 @@ func (n *Node) device() device {
 	return n.Card
 }
 
-// New returns a fabric of a number of nodes with cards whose time begins when so
-// many threads have attached.
+// New returns a fabric of nodes with cards. Its time starts when the given
+// number of threads have attached.
 func New(nodes, threads int) (*Fabric, error) { return NewOf(driver.DeviceHvia, nodes, threads) }
 
-// NewOf is New with what a device runs on: cards, or plain NICs.
+// NewOf is New with the hardware of a device: cards, or plain NICs.
 func NewOf(d driver.Device, nodes, threads int) (*Fabric, error) {
 	return NewSized(d, nodes, threads, memoryFrames)
 }
 
-// NewSized is NewOf with the frames of memory that each node has.
+// NewSized is NewOf with the number of memory frames of each node.
 func NewSized(d driver.Device, nodes, threads, frames int) (*Fabric, error) {
 	f := &Fabric{wanted: threads}
 	for i := range nodes {
@@ -105,17 +105,17 @@ func NewSized(d driver.Device, nodes, threads, frames int) (*Fabric, error) {
 	return f, nil
 }
 
-// Close gives the nodes' memory back.
+// Close frees the nodes' memory.
 func (f *Fabric) Close() {
 	for _, n := range f.nodes {
 		n.memory.close()
 	}
 }
 
-// Node returns a node.
+// Node returns node i.
 func (f *Fabric) Node(i int) *Node { return f.nodes[i] }
 
-// Memory makes the allocator of a node's memory.
+// Memory creates the allocator of a node's memory.
 func (f *Fabric) Memory(node int, seed uint64) (*mem.Memory, error) {
 	n := f.nodes[node]
 	return mem.New(mem.Config{Fd: n.memory.fd, Frames: len(n.memory.use), Use: n.memory, Seed: seed})
@@ -123,17 +123,17 @@ func (f *Fabric) Memory(node int, seed uint64) (*mem.Memory, error) {
 
 var _ fabric.Fabric = (*Fabric)(nil)
 
-// Now returns the time that the fabric has reached.
+// Now returns the fabric's time.
 func (f *Fabric) Now() host.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
 }
 
-// InUse returns how many uses of frames are counted: 0 when nothing is pinned.
+// InUse returns the number of counted frame uses: 0 when nothing is pinned.
 func (n *Node) InUse() int { return n.memory.total() }
 
-// Attach makes a thread.
+// Attach creates a thread.
 func (f *Fabric) Attach(ctx context.Context, id host.ThreadID, name string) (*host.Thread, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,8 +143,8 @@ func (f *Fabric) Attach(ctx context.Context, id host.ThreadID, name string) (*ho
 	return host.NewThread(ctx, p, id, name), nil
 }
 
-// event is something that happens at a time; simultaneous ones in order of
-// class (host before device), then of their making.
+// event happens at a time. Simultaneous events happen in the order of class
+// (host before device), then of creation.
 type event struct {
 	at     host.Time
 	class  int
@@ -193,10 +193,10 @@ type port struct {
 	began    bool
 	w        bridge.Wait
 	deadline host.Time
-	due      host.Time // of the wake that has been decided
+	due      host.Time // time of the decided wake
 	decided  *bridge.Wake
 	mailbox  []bridge.Wake
-	part     []byte // of a message under way
+	part     []byte // of an incomplete message
 	reply    *uint32
 }
 
@@ -285,7 +285,7 @@ func (p *port) decide(at host.Time, w bridge.Wake) {
 	}
 }
 
-// poll looks at what may end the wait now.
+// poll checks what may end the wait now.
 func (p *port) poll() {
 	f := p.fabric
 	if !p.waiting || p.decided != nil {
@@ -306,7 +306,7 @@ func (p *port) poll() {
 	}
 }
 
-// written fires the watches of a node at the present time.
+// written triggers the watches of a node at the present time.
 func (f *Fabric) written(node int, address, n uint32) {
 	for _, p := range f.ports {
 		if !p.waiting || p.id.Node != node {
@@ -329,7 +329,7 @@ func (f *Fabric) written(node int, address, n uint32) {
 	}
 }
 
-// advance lets time pass until a thread runs. The lock is held.
+// advance advances time until a thread runs. The caller holds the lock.
 func (f *Fabric) advance() {
 	if len(f.ports) < f.wanted {
 		return
@@ -355,7 +355,7 @@ func (f *Fabric) advance() {
 		if !alive {
 			return
 		}
-		// A write at the very instant of a deadline wins, so events come first.
+		// A write at the instant of a deadline wins, so events come first.
 		if len(f.events) > 0 && f.events[0].at <= next {
 			e := heap.Pop(&f.events).(event)
 			f.now = max(f.now, e.at)
@@ -381,13 +381,13 @@ func (f *Fabric) advance() {
 }
 
 // takeTurns ends the waits of this instant, one of each node: threads of a node
-// never run at the same moment.
+// never run concurrently.
 func (f *Fabric) takeTurns() {
 	awake := map[int]bool{}
 	var later []*port
 	for _, p := range f.turn {
 		switch {
-		case !p.waiting || p.decided == nil: // given up
+		case !p.waiting || p.decided == nil: // cancelled
 		case awake[p.id.Node]:
 			later = append(later, p)
 		default:
@@ -402,8 +402,8 @@ func (f *Fabric) takeTurns() {
 	f.turn = later
 }
 
-// undecideDeadlines takes back the ends that were only timeouts: what happens
-// now may end a wait for a better reason.
+// undecideDeadlines reverts decided timeouts: an event of this instant may end
+// the wait for another reason.
 func (f *Fabric) undecideDeadlines() {
 	for _, p := range f.ports {
 		if p.decided != nil && p.decided.Reason == layout.BridgeReasonDeadline {
@@ -412,7 +412,7 @@ func (f *Fabric) undecideDeadlines() {
 	}
 }
 
-// stop ends the run for everyone.
+// stop ends the run for all threads.
 func (f *Fabric) stop(kind error, text string) {
 	f.stopped = &bridge.StopError{Kind: kind, Time: f.now, Text: text}
 	for _, p := range f.ports {
@@ -424,7 +424,7 @@ func (f *Fabric) stop(kind error, text string) {
 	}
 }
 
-// carryOut does what a thread has posted.
+// carryOut executes a posted command of a thread.
 func (f *Fabric) carryOut(p *port, c bridge.Command) {
 	card := f.nodes[p.id.Node].device()
 	switch c.Opcode {

@@ -11,8 +11,8 @@ import (
 	"hvia/layout"
 )
 
-// Faults of the wire are as many as was asked for, the same for the same seed, and
-// only of VIA frames.
+// Faults occur at the requested rates, are the same for the same seed, and
+// affect only VIA frames.
 func TestFaults(t *testing.T) {
 	const frames = 20_000
 	via, other := make([]byte, layout.HeaderBytes), make([]byte, layout.HeaderBytes)
@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 		}
 		require.Equal(t, []host.Time{0}, harmless(0, other))
 	}
-	// A lost frame may be doubled: then it comes once.
+	// A lost frame may be duplicated: then one copy arrives.
 	require.InDelta(t, frames*0.1*0.95, lost, 150)
 	require.InDelta(t, frames*0.05*0.9, double, 100)
 	require.InDelta(t, frames*0.02*0.95, late, 80)

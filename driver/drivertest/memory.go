@@ -12,7 +12,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-const memoryFrames = 4096 // of a node, unless NewSized says otherwise
+const memoryFrames = 4096 // of a node, unless set by NewSized
 
 // hostMemory is a node's memory as its card sees it, with the table of frames
 // in use.
@@ -56,7 +56,7 @@ func (m *hostMemory) Acquire(frame int, kind bridge.UseKind) error {
 	return nil
 }
 
-// Release counts one use less.
+// Release removes a use of a frame.
 func (m *hostMemory) Release(frame int, kind bridge.UseKind) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

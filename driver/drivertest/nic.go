@@ -8,10 +8,10 @@ import (
 	"hvia/layout"
 )
 
-// NIC is a fake plain NIC: the raw-frame port and nothing of VIA. Its interrupts
-// are not moderated.
+// NIC is a fake plain NIC: the raw port without VIA. Its interrupts are not
+// moderated.
 type NIC struct {
-	Dead bool // reads no frames any more, and never says so
+	Dead bool // reads no more frames, without an error
 
 	f    *Fabric
 	node *Node

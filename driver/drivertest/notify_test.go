@@ -12,8 +12,9 @@ import (
 	"hvia/sim/bridge"
 )
 
-// The card's registers of notifications, and its commands for completion queues:
-// what was armed and has come waits once, in order, and raises its cause.
+// The card's notification registers, and its completion queue commands: an
+// armed notification that has come is queued once, in order, and raises its
+// cause.
 func TestNotifyRegisters(t *testing.T) {
 	f, err := New(1, 1)
 	require.NoError(t, err)
@@ -62,7 +63,7 @@ func TestNotifyRegisters(t *testing.T) {
 	entry, receive := arm(layout.NotifyKindCompletionQueue, last), arm(layout.NotifyKindReceive, 5)
 	arm(layout.NotifyKindReceive, 5)
 	require.False(t, cause(), "nothing has come")
-	// A receive descriptor that is flushed.
+	// Flush a receive descriptor.
 	const descriptor = 0x2800
 	handle := att.MakeHandle(1, 0)
 	c.limit = 2
@@ -77,7 +78,7 @@ func TestNotifyRegisters(t *testing.T) {
 	require.Equal(t, []uint32{entry, receive, 0}, []uint32{info(), info(), info()})
 	completed()
 	require.False(t, cause(), "an arming is for one")
-	// Armed again before it was read: it waits once.
+	// Armed again before it was read: it is queued once.
 	arm(layout.NotifyKindReceive, 5)
 	completed()
 	arm(layout.NotifyKindReceive, 5)

@@ -11,14 +11,14 @@ import (
 	"hvia/host/mem"
 )
 
-// Frames of a node that its resident agent keeps, and of each bank behind them.
+// Frames of a node's resident agent, and of each bank behind them.
 const (
 	agentFrames = 1024
 	bankFrames  = 1024
 )
 
-// Resident starts the agent of a node for processes that enter later. It takes the
-// place of one of the threads that time waits for.
+// Resident starts the agent of a node for processes that enter later. It counts
+// as one of the threads that time waits for.
 func (f *Fabric) Resident(ctx context.Context, node int, c driver.HostConfig) (*driver.Host, error) {
 	n := f.nodes[node]
 	var err error
@@ -33,17 +33,18 @@ func (f *Fabric) Resident(ctx context.Context, node int, c driver.HostConfig) (*
 	return driver.StartHost(t, c)
 }
 
-// Member is a process that has entered at an agent, with both sides of its bank.
+// Member is a process that has entered at an agent, with both sides of its
+// bank.
 type Member struct {
 	ID     int
 	First  int // rank of its first thread
 	Host   *driver.Host
 	Memory *mem.Memory  // the agent's side of the bank
-	Pages  map[int]bool // of doorbells that it has been granted
+	Pages  map[int]bool // granted pages of doorbells
 }
 
-// Enter makes a process of a resident agent. Its number, from 0 to 2, says which
-// bank it has, and its threads have ranks from 1+10*number on.
+// Enter adds a process to a resident agent. Its number, from 0 to 2, selects
+// its bank, and its threads have ranks from 1+10*number on.
 func (f *Fabric) Enter(agent *driver.Host, number int) (*Member, error) {
 	n := f.nodes[agent.Node()]
 	c := mem.Config{Fd: n.memory.fd, Frames: bankFrames, First: agentFrames + number*bankFrames, Use: n.memory, Seed: uint64(number) + 2}
@@ -75,13 +76,13 @@ func (f *Fabric) Enter(agent *driver.Host, number int) (*Member, error) {
 	return m, nil
 }
 
-// Close gives back both sides of the bank.
+// Close frees both sides of the bank.
 func (m *Member) Close() {
 	m.Host.Memory().Close()
 	m.Memory.Close()
 }
 
-// UsesIn returns how many uses are counted of the frames of a bank.
+// UsesIn returns the number of counted uses of a bank's frames.
 func (n *Node) UsesIn(bank *mem.Memory) (uses int) {
 	n.memory.mu.Lock()
 	defer n.memory.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 const queueDepth = 1 << params.QueueDepthLog2
 
-// doorbell is a write to a doorbell page.
+// doorbell handles a write to a doorbell page.
 func (c *Card) doorbell(offset uint32, data []uint32) {
 	of, known := map[uint32]softvia.Queue{layout.DoorbellSend: softvia.SendQueue, layout.DoorbellReceive: softvia.ReceiveQueue}[offset%layout.DoorbellPageBytes]
 	if !known || len(data) != layout.DoorbellDwords {
@@ -23,7 +23,7 @@ func (c *Card) doorbell(offset uint32, data []uint32) {
 	c.engine.Ring(nobody{}, id, uint64(data[1])<<32|uint64(data[0]), data[2])
 }
 
-// list puts a queue into the ready list if there is something to fetch.
+// list adds a queue to the ready list if it has something to fetch.
 func (c *Card) list(id softvia.QueueID) {
 	if c.engine.Ready(id) && !c.listed[id] {
 		if c.listed == nil {
@@ -49,7 +49,7 @@ func (c *Card) kick() {
 		c.ready = c.ready[1:]
 		delete(c.listed, id)
 		switch {
-		case !c.engine.Ready(id): // flushed, or a message that came meanwhile had it fetched
+		case !c.engine.Ready(id): // flushed, or already fetched by a message
 		case id.Of == softvia.SendQueue:
 			_ = c.engine.Process(nobody{}, id.VI) // a card's Emit never fails
 		default:
@@ -59,7 +59,7 @@ func (c *Card) kick() {
 	})
 }
 
-// engineCard is a card as its engine sees it.
+// engineCard implements the engine's environment with a card.
 type engineCard struct{ c *Card }
 
 var (
@@ -82,13 +82,13 @@ func (e engineCard) Translate(handle uint32, va uint64, n uint32, tag uint16, ac
 	return pa, true
 }
 
-// clock is a clock of the card's core.
+// clock is the clock period of the card's core.
 const clock = host.Time(params.SystemClockPeriod)
 
 // Now counts from 1, so that a time is never 0.
 func (e engineCard) Now() uint64 { return uint64(e.c.f.now/clock) + 1 }
 
-// Alarm comes at the begin of that clock.
+// Alarm calls Expire at the start of that clock.
 func (e engineCard) Alarm(index int, at uint64) {
 	e.c.f.after(host.Time(at-1)*clock-e.c.f.now, func() { e.c.engine.Expire(nobody{}, index) })
 }

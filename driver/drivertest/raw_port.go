@@ -12,8 +12,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// dma returns physical memory for an access of a node's card, and ends the run if
-// the card may not touch it.
+// dma returns physical memory for an access of a node's card, and ends the run
+// if the card may not access it.
 func (f *Fabric) dma(n *Node, address, bytes uint32) []byte {
 	if bytes == 0 {
 		return nil
@@ -53,17 +53,17 @@ func (f *Fabric) emit(from *Node, frame []byte) {
 	}
 }
 
-// Faults are faults of the wire by seed, as a Fabric's Copies. Each is so many of
-// 1,000 VIA frames; frames of others go unharmed.
+// Faults injects faults by seed, as a Fabric's Copies. Rates are per 1,000 VIA
+// frames; other frames are unaffected.
 type Faults struct {
 	Seed      uint64
 	Lose      int
 	Duplicate int
-	Delay     int       // come late, and so perhaps behind others
-	Late      host.Time // at most; 0 = some frames
+	Delay     int       // come late, perhaps behind others
+	Late      host.Time // bound of the delay; 0 = 10 wire delays
 }
 
-// Copies returns what is to be a Fabric's Copies.
+// Copies returns a function for a Fabric's Copies.
 func (c Faults) Copies() func(from int, frame []byte) []host.Time {
 	random := rand.New(rand.NewPCG(c.Seed, c.Seed))
 	late := c.Late
@@ -95,7 +95,7 @@ func macOf(regs map[uint32]uint32) [6]byte {
 	return [6]byte{byte(low), byte(low >> 8), byte(low >> 16), byte(low >> 24), byte(high), byte(high >> 8)}
 }
 
-// rawPort is the raw-frame port of a card or a plain NIC.
+// rawPort is the raw port of a card or a plain NIC.
 type rawPort struct {
 	f      *Fabric
 	node   *Node
@@ -110,7 +110,7 @@ type rawPort struct {
 
 func (p *rawPort) reset() { p.head, p.stored, p.part, p.told = [2]uint32{}, nil, nil, nil }
 
-// entry returns the next entry of a ring, if there is one to take.
+// entry returns the next entry of a ring, if there is one.
 func (p *rawPort) entry(which int) (layout.RawEntry, uint32) {
 	base := []uint32{layout.RegisterRawTransmitBaseOffset, layout.RegisterRawReceiveBaseOffset}[which]
 	size, tail := p.regs[base+4], p.regs[base+8]

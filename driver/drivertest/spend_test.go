@@ -14,8 +14,8 @@ import (
 	"hvia/host"
 )
 
-// The ledger of a run has every entry of every account, with its instants. (On the
-// fake fabric nobody waits for the processor.)
+// The entries of a run cover every account, with their instants. (On the fake
+// fabric no thread waits for the processor.)
 func TestSpendingIsTold(t *testing.T) {
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestSpendingIsTold(t *testing.T) {
 	const ns = host.Nanosecond
 	main := func(after host.Time, l host.Layer, spans ...host.Time) func(*host.Thread, *driver.Host) error {
 		return func(th *host.Thread, h *driver.Host) error {
-			// The agent's own start is over at 1 ms.
+			// The agent's start is over at 1 ms.
 			if err := th.Sleep(host.Millisecond + after - th.Now()); err != nil {
 				return err
 			}

@@ -17,8 +17,8 @@ import (
 )
 
 // A card without memory for its table gets host memory, which stays in use as
-// long as the card may read it; it is full when every frame is registered several
-// times.
+// long as the card may read it; it is full when every frame is registered
+// several times.
 func TestTableInHostMemory(t *testing.T) {
 	var card *drivertest.Card
 	regions := 0
@@ -53,7 +53,7 @@ func TestTableInHostMemory(t *testing.T) {
 	t.Logf("%d regions", regions)
 }
 
-// Without the bit the card keeps its own table: the registers stay as they are.
+// Without the bit the card has its own table: the registers do not change.
 func TestTableOnTheCard(t *testing.T) {
 	f, err := drivertest.New(1, 2)
 	require.NoError(t, err)
