@@ -134,7 +134,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// A simulator that ignores what running threads promise must be found out, or
+// A simulator that ignores the promises of running threads must be detected, or
 // the test above proves nothing.
 func TestDeterminismTestNotices(t *testing.T) {
 	s := seed(t)
@@ -153,8 +153,8 @@ func TestDeterminismTestNotices(t *testing.T) {
 	t.Fatalf("a simulator without the time protocol gave the same results five times, seed %d", s)
 }
 
-// Without a fixed order of the slots, that of simultaneous commands would be
-// the order in which threads were declared.
+// Without a fixed order of the slots, simultaneous commands would take effect
+// in the order in which threads were declared.
 func TestMutantSlotOrderIsCaught(t *testing.T) {
 	program := mutant(t, "sim/fabric/slots.cc", "std::sort(declared.begin(), declared.end(), Before);", "")
 	s := seed(t)

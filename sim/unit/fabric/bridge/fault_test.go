@@ -25,7 +25,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// noticeLimit is how soon every waiter must know that the run is over.
+// noticeLimit is how soon every waiter must learn that the run is over.
 const noticeLimit = 2 * time.Second
 
 func twoThreads() []sim.Thread {
@@ -85,7 +85,7 @@ func TestDeadlockIsReported(t *testing.T) {
 }
 
 // pause is wall time that a test lets pass before it acts, a quarter of it with
-// -short. It is not for limits: a loaded machine would not keep them.
+// -short. It is not for limits: a loaded machine would not meet them.
 func pause(d time.Duration) time.Duration {
 	if testing.Short() {
 		return d / 4
@@ -107,7 +107,7 @@ func TestStuckThreadIsNamed(t *testing.T) {
 			if err := left.Sleep(host.Microsecond); err != nil {
 				return err
 			}
-			// It posts now and then: that is acting, and no reason to stop.
+			// An occasional post is activity, and no reason to stop.
 			for range posts {
 				time.Sleep(100 * time.Millisecond)
 				if err := left.Publish(bridge.Range{Address: 0x1000, Length: 4}); err != nil {
@@ -137,7 +137,7 @@ func TestStartTimeoutNamesTheMissing(t *testing.T) {
 	require.NotContains(t, strings.SplitN(err.Error(), "missing:", 2)[1], "'left'")
 }
 
-// playVictim is a process that will be killed: it never ends by itself.
+// playVictim is a process that will be killed: it does not exit by itself.
 func playVictim(ctx context.Context, f *sim.Fabric) error {
 	t, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 1}, "right")
 	if err != nil {
@@ -203,8 +203,8 @@ func TestOthersGoOnAfterADeath(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, useAreas(m))
 	w := &worker{t: left, memory: m.Linear()}
-	// The death reaches the simulator some time after the process is gone;
-	// from then on the place of its thread is free.
+	// The simulator learns of the death some time after the process is gone;
+	// from then on its thread's slot is free.
 	probe, err := sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{1}})
 	require.NoError(t, err)
 	defer probe.Close()
@@ -256,7 +256,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	_, err := sim.Start(ctx, cfg)
 	require.ErrorIs(t, err, sim.ErrStart)
 	require.Contains(t, err.Error(), "another simulator serves it")
-	// The first one is none the worse.
+	// The first one is unaffected.
 	require.NoError(t, f.Conn().Err())
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	errL, errR := both(func() error { return left.Sleep(5) }, func() error { return right.Sleep(5) })
@@ -264,7 +264,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.NoFileExists(t, path)
 
-	// A socket that nobody serves any more is replaced.
+	// An abandoned socket is replaced.
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
@@ -380,9 +380,9 @@ func TestMutantUncheckedWriteIsCaught(t *testing.T) {
 	require.NotZero(t, victim)
 }
 
-// strayTransfer lets the card of node 0 read from a frame that is not in use,
+// strayTransfer makes the card of node 0 read from a frame that is not in use,
 // or that of node 1 write to one. It returns the byte that a stray write
-// changes, and what the threads of both nodes got.
+// changes, and the errors of the threads of both nodes.
 func strayTransfer(t *testing.T, program string, source bool) (victim byte, errL, errR error) {
 	t.Helper()
 	const stray = 0x7000
@@ -429,14 +429,15 @@ func TestContextEndsACall(t *testing.T) {
 			if mode == sim.Timed {
 				require.True(t, f.Conn().Reproducible())
 			}
-			// Reads that wait for ever would be a deadlock, so wait in a barrier
-			// of which right is no part, with a time-out far in the future elsewhere.
+			// Reads that wait forever would be a deadlock, so wait in a barrier
+			// without right, elsewhere with a timeout far in the future.
 			short, cancel := context.WithTimeoutCause(ctx, pause(100*time.Millisecond), errors.New("enough"))
 			defer cancel()
 			left.SetContext(short)
 			var err error
 			if mode == sim.Timed {
-				// A thread of the other node that runs keeps time still, so left's sleep lasts.
+				// A running thread of the other node stops time, so left's
+				// sleep lasts.
 				idle := attach(t, ctx, f, 1, 5, "idle")
 				require.NoError(t, idle.Begin())
 				err = left.Sleep(host.Second)
@@ -447,7 +448,7 @@ func TestContextEndsACall(t *testing.T) {
 			require.ErrorIs(t, err, bridge.ErrAborted)
 			require.ErrorIs(t, err, context.Cause(short))
 			require.False(t, f.Conn().Reproducible())
-			// The thread lives on.
+			// The thread remains usable.
 			left.SetContext(ctx)
 			require.NoError(t, left.Send(host.ThreadID{Node: 1}, []byte("go on")))
 			require.NoError(t, left.Sleep(host.Microsecond))
@@ -476,7 +477,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	require.NoError(t, left.Detach())
 }
 
-// playOwner starts a fabric, says so and waits to be killed.
+// playOwner starts a fabric, reports it and waits to be killed.
 func playOwner(ctx context.Context) error {
 	program, err := sim.EchoSimulator(ctx)
 	if err != nil {
@@ -491,8 +492,8 @@ func playOwner(ctx context.Context) error {
 	return f.Close()
 }
 
-// processGone is true for a process that has ended, reaped or not: whoever
-// adopted it may take its time.
+// processGone reports whether a process has exited, reaped or not: its new
+// parent may take time.
 func processGone(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.HasPrefix(string(b[strings.LastIndexByte(string(b), ')')+1:]), " Z")

@@ -21,7 +21,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// wireLog is what happened on the wire from node 0 to node 1.
+// wireLog is the record of the wire from node 0 to node 1.
 type wireLog struct {
 	starts, ends []host.Time // trace events WireStart and WireEnd
 	frames       []wireFrame // the capture
@@ -83,8 +83,8 @@ func onTheWay(bytes int) host.Time {
 	return host.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
 }
 
-// arrivals are the times at which the frames should have arrived, when those
-// from the first kept one on were released at a time.
+// arrivals are the expected arrival times when the frames from the first held
+// one on were released at a given time.
 func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time) {
 	free := host.Time(0)
 	for i, f := range frames {
@@ -98,11 +98,12 @@ func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time
 	return ends
 }
 
-// sendAll sends transfers of some sizes one after the other, the last one later.
+// sendAll sends transfers of some sizes one after the other, the last one
+// later.
 func sendAll(x *transfer) error {
 	for i, size := range []int{64, 4096, 4, 1456, 64, 256} {
 		if i == 5 {
-			// Just after the release, into the burst of what was kept.
+			// Just after the release, into the burst of held frames.
 			if err := x.left.Sleep(holdRelease + 10*host.Microsecond - x.left.Now()); err != nil {
 				return err
 			}
@@ -124,7 +125,7 @@ func TestHeldWire(t *testing.T) {
 	run := func(hold bool) (wireLog, bridge.Digest) {
 		return onWire(t, "", sendAll, func(x *transfer) error {
 			if hold {
-				// Said twice, it is the same.
+				// A second hold changes nothing.
 				if err := errors.Join(x.right.HoldWire(true), x.right.Sleep(host.Microsecond), x.right.HoldWire(true)); err != nil {
 					return err
 				}
@@ -180,8 +181,8 @@ func TestMutantHeldWireIsCaught(t *testing.T) {
 	}
 }
 
-// What the sender's MAC has handed over before the hold passes, and what was
-// released before a second hold, too.
+// A frame that the sender's MAC has passed on before the hold passes, and so
+// does one released before a second hold.
 func TestHeldWireBegins(t *testing.T) {
 	two := func(x *transfer) error {
 		return errors.Join(x.send(64, 1), x.sender.finish(0), x.send(64, 2), x.sender.finish(0), x.left.Sleep(host.Millisecond))
@@ -252,7 +253,8 @@ func TestHeldWireRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, only.Begin())
 	require.ErrorIs(t, only.HoldWire(true), host.ErrInvalidParameter)
-	// The threads of a node take turns, so the second begins when the first waits.
+	// The threads of a node take turns, so the second starts when the first
+	// waits.
 	err, other := both(func() error { return only.Sleep(host.Microsecond) }, func() error {
 		return errors.Join(raw.Begin(ctx), raw.Post(ctx, bridge.Command{Opcode: layout.BridgeOpcodeHoldWire, Tag: 1}), raw.Detach())
 	})
@@ -261,7 +263,7 @@ func TestHeldWireRefused(t *testing.T) {
 	require.ErrorContains(t, err, "a fabric of 1 node has no wire")
 }
 
-// Who waits for ever for a frame that is held is told so.
+// A thread that waits forever for a held frame gets an error that names it.
 func TestDeadlockNamesHeldFrames(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Threads: twoThreads()})
@@ -284,7 +286,7 @@ func TestHeldWireInFreeMode(t *testing.T) {
 	x := newTransfer(t, ctx, f)
 	require.NoError(t, x.right.HoldWire(true))
 	received := func() uint32 {
-		v, err := x.right.Read(layout.EchoRegisterReceived) // behind what this thread wrote
+		v, err := x.right.Read(layout.EchoRegisterReceived) // behind this thread's writes
 		require.NoError(t, err)
 		return v
 	}

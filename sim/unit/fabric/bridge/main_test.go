@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Everything that a fabric creates lies below here; at the end nothing may.
+	// A fabric creates all its files below this directory; at the end it must
+	// be empty.
 	dir, err := os.MkdirTemp("", "hvia-bridge-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,7 +85,7 @@ func childProcesses() ([]string, error) {
 	for _, name := range stats {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it exited meanwhile
 		}
 		// pid (name) state parent ...
 		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
@@ -178,7 +179,7 @@ func simulator(t *testing.T) string {
 	return program
 }
 
-// mutant builds a simulator with one planted fault.
+// mutant builds a simulator with one injected bug.
 func mutant(t *testing.T, file, old, replacement string) string {
 	t.Helper()
 	if testing.Short() {

@@ -17,8 +17,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// replaced runs one transfer with replaced parameters and returns the time at
-// which its last word was there, and the digest.
+// replaced runs one transfer with replaced parameters and returns the arrival
+// time of its last word, and the digest.
 func replaced(t *testing.T, values map[string]int64) (host.Time, bridge.Digest) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
@@ -94,7 +94,7 @@ func TestReplacedParametersRefused(t *testing.T) {
 		"SdramPowerUpTime=200000001":      "SdramPowerUpTime = 200000001 is longer",
 		"BridgeWriteInitialClocks=1":      "BridgeWriteInitialClocks = 1 comes before BridgeDevselClocks = 2",
 		"BridgeWaitClocks=8":              "from 1 to 7",
-		"WireBitTime=1":                   "", // for comparison: a wire of 1 Tb/s is none of the models' business
+		"WireBitTime=1":                   "", // for comparison: a wire of 1 Tb/s affects no model
 	} {
 		err := start("--param", text)
 		if want == "" {
@@ -107,10 +107,10 @@ func TestReplacedParametersRefused(t *testing.T) {
 	}
 	require.ErrorContains(t, start("--param", "CableDelay=1", "--param", "CableDelay=1"), "CableDelay is given twice")
 	require.ErrorContains(t, start("--param", "CableDelay=0", "--param", "PhyReceiveDelay=0", "--param", "PhyTransmitDelay=0", "--param", "WirePreambleBytes=2"), "less than MacClockPeriod")
-	// Both at once are good, each alone is not.
+	// Both together are valid, each alone is not.
 	require.NoError(t, start("--param", "MacClockPeriod=7000", "--param", "MacClockPhase=6999"))
 
-	// The strap chooses the clocks of an SDRAM of a third of the speed.
+	// The strap selects the clocks of an SDRAM with a third of the speed.
 	slow := []string{"--strap", fmt.Sprint(1 << layout.StrapSlowSdram)}
 	err := start(slow...)
 	require.ErrorIs(t, err, sim.ErrStart)
@@ -119,7 +119,8 @@ func TestReplacedParametersRefused(t *testing.T) {
 	require.ErrorContains(t, start(append(slow, "--param", "SdramClockPeriod=30050")...), "SdramRefreshTime = 15625000 is shorter than the SdramSlowRefreshClocks = 520")
 	require.ErrorContains(t, start("--param", "SdramClockPeriod=30000"), "SdramRefreshTime = 15625000 is shorter than the SdramRefreshClocks = 1562")
 
-	// Of each class: all models' parameters have limits, and no others are taken.
+	// Of each class: all models' parameters have limits, and no others are
+	// accepted.
 	for _, p := range params.Table() {
 		err := start("--param", p.Name+"=-1")
 		require.ErrorContains(t, err, map[params.Class]string{
@@ -128,8 +129,9 @@ func TestReplacedParametersRefused(t *testing.T) {
 	}
 }
 
-// The simulator takes both ends of every range, unless they do not fit the other
-// values, and nothing beyond. What it rejects it says in one sentence.
+// The simulator accepts both ends of every range, unless they do not fit the
+// other values, and nothing beyond. It reports a rejected value in one
+// sentence.
 func TestRangesOfParameters(t *testing.T) {
 	ctx := testContext(t, 5*time.Minute)
 	program := simulator(t)
@@ -164,7 +166,7 @@ func TestRangesOfParameters(t *testing.T) {
 	require.Greater(t, taken, len(params.Table())/2)
 }
 
-// A simulator that forgets the replaced values in the digest is found out.
+// A simulator that omits the replaced values from the digest is detected.
 func TestMutantReplacedParametersInDigest(t *testing.T) {
 	program := mutant(t, "sim/fabric/main.cc", "scheduler.AddConfiguration(r.name, r.value);", "(void)r;")
 	ctx := testContext(t, time.Minute)

@@ -22,8 +22,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// crew is some threads of a node and what they publish: stores, for these tests,
-// are times at which something was published, and a look sees those before it.
+// crew is some threads of a node and what they publish. In these tests stores
+// are times of publication, and a poll sees those before it.
 type crew struct {
 	mu     sync.Mutex
 	stores []host.Time
@@ -39,7 +39,7 @@ func (c *crew) publish(th *host.Thread) error {
 	return c.knock(th)
 }
 
-// knock makes pollers look though there is nothing new.
+// knock triggers an empty poll.
 func (c *crew) knock(th *host.Thread) error {
 	return th.Publish(bridge.Range{Address: crewWord, Length: 4})
 }
@@ -74,8 +74,8 @@ func (c *crew) disturb() {
 	}
 }
 
-// work plays each program on a thread of its own, ranks from 0, all on node 0
-// but the last ones that `away` counts, which are on node 1.
+// work plays each program on a separate thread, ranks from 0, all on node 0 but
+// the last `away` ones, which are on node 1.
 func work(t *testing.T, program string, noise uint64, away int, programs ...func(c *crew, th *host.Thread) error) bridge.Digest {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
@@ -109,7 +109,7 @@ func work(t *testing.T, program string, noise uint64, away int, programs ...func
 	return d
 }
 
-// step is something that a thread does, and where its clock should stand afterwards.
+// step is an action of a thread, and the expected clock after it.
 type step struct {
 	do   func(c *crew, th *host.Thread) error
 	then host.Time
@@ -130,7 +130,8 @@ func sleep(span host.Time) func(c *crew, th *host.Thread) error {
 func publish(c *crew, th *host.Thread) error { return c.publish(th) }
 func knock(c *crew, th *host.Thread) error   { return c.knock(th) }
 
-// look polls until one more has been published than `before`, and must or must not see it.
+// look polls until one more has been published than `before`, and must or must
+// not see it.
 func look(period, timeout host.Time, before int, want bool) func(c *crew, th *host.Thread) error {
 	return func(c *crew, th *host.Thread) error {
 		ok, err := c.poll(th, period, timeout, func() bool { return c.seen(th.Now()) > before })
@@ -283,7 +284,7 @@ func TestOneProcessorForANode(t *testing.T) {
 	}
 }
 
-// ---- random programs, held against a plain model ----
+// ---- random programs, compared with a plain model ----
 
 type opKind int
 
@@ -302,7 +303,7 @@ type op struct {
 	span, period host.Time
 }
 
-// result is where an operation ended, and whether a poll saw something.
+// result is the end of an operation, and whether a poll saw something.
 type result struct {
 	at  host.Time
 	saw bool
@@ -322,11 +323,10 @@ func randomOps(r *rand.Rand, threads, n int) [][]op {
 	return all
 }
 
-// modelThread is a thread in the model.
 type modelThread struct {
 	ops     []op
 	done    []result
-	busy    bool // an operation is under way
+	busy    bool // an operation is in progress
 	until   host.Time
 	left    host.Time // of a charge
 	started bool
@@ -352,7 +352,7 @@ func model(programs [][]op) [][]result {
 		return n
 	}
 	for now := host.Time(0); ; now++ {
-		held := false // somebody is in the midst of a charge
+		held := false // a charge is in progress
 		for q := range queues {
 			if len(queues[q]) > 0 && queues[q][0].left == 0 {
 				queues[q] = queues[q][1:]
@@ -501,7 +501,7 @@ func TestRandomUseOfTheProcessor(t *testing.T) {
 	require.Greater(t, waited, rounds)
 }
 
-// Each rule of the processor, broken, shows in the random programs.
+// A bug in any rule of the processor shows in the random programs.
 func TestMutantProcessorIsCaught(t *testing.T) {
 	const (
 		processor = "sim/fabric/processor.cc"
@@ -516,7 +516,7 @@ func TestMutantProcessorIsCaught(t *testing.T) {
 		{slots, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
 		{processor, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
 		{slots, "w.start = end;", ""},                                                                            // the grid stays
-		{scheduler, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // looks that were due are forgotten
+		{scheduler, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // due polls are forgotten
 		{scheduler, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first looks do not wait
 		{scheduler, "if (until == now_) return false;", "return false;"},
 		{scheduler, "{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // the instant is not over
@@ -535,7 +535,7 @@ func TestMutantProcessorIsCaught(t *testing.T) {
 	}
 }
 
-// A charge that its context ends gives the processor back.
+// A charge that its context ends releases the processor.
 func TestAbortedChargeGivesTheProcessorBack(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Threads: []sim.Thread{{Rank: 0, Name: "long"}, {Rank: 1, Name: "next"}}})
@@ -544,7 +544,7 @@ func TestAbortedChargeGivesTheProcessorBack(t *testing.T) {
 	long.SetContext(short)
 	done := make(chan error, 1)
 	go func() { done <- long.Charge(host.Second) }()
-	require.NoError(t, next.Sleep(10)) // the charge has begun, and time stands while this thread runs
+	require.NoError(t, next.Sleep(10)) // the charge has started, and time stops while this thread runs
 	cancel()
 	require.ErrorIs(t, <-done, bridge.ErrAborted)
 	require.Equal(t, host.Time(10), long.Now())
@@ -576,7 +576,7 @@ func TestThreadsOfANodeTakeTurns(t *testing.T) {
 	}
 	f := startFabric(t, ctx, sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: threads})
 	var inside atomic.Int32
-	var order []int // only ever touched in a turn
+	var order []int // only touched in a turn
 	var turns sync.WaitGroup
 	errs := make([]error, ranks)
 	for rank := range ranks {

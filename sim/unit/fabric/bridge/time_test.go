@@ -20,7 +20,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// oneTransfer lets left send 64 bytes to right and right poll for them from
+// oneTransfer makes left send 64 bytes to right and right poll for them from
 // `from` on. It returns whether right saw them, and its clock.
 func oneTransfer(t *testing.T, program string, from, period, timeout host.Time) (bool, host.Time) {
 	t.Helper()
@@ -57,7 +57,7 @@ func oneTransfer(t *testing.T, program string, from, period, timeout host.Time) 
 func TestPollGridAndDeadline(t *testing.T) {
 	saw, now := oneTransfer(t, "", 0, 1, host.Never)
 	require.True(t, saw)
-	written := now - 1 // a look every picosecond sees it one picosecond later
+	written := now - 1 // a poll every picosecond sees it one picosecond later
 	require.Greater(t, written, 3*host.Microsecond, "64 bytes take a wire of 1 Gb/s and some buses")
 
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ func TestMutantPollGridIsCaught(t *testing.T) {
 	_, now := oneTransfer(t, "", 0, 1, host.Never)
 	written := now - 1
 	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
-	// The planted fault lets a look see what is written at its own instant.
+	// The bug makes a poll see what is written at its own instant.
 	_, now = oneTransfer(t, program, 0, written, host.Never)
 	require.NotEqual(t, 2*written, now)
 }
@@ -154,7 +154,8 @@ func TestVirtualPrimitives(t *testing.T) {
 			if err := errors.Join(th.Publish(bridge.Range{Address: 0x3000, Length: 4}), th.Sleep(65000)); err != nil {
 				return err
 			}
-			// The parties disagree: this thread is told, the others are not.
+			// The parties disagree: this thread gets the error, the others do
+			// not.
 			err := th.Barrier(5, 3)
 			if !errors.Is(err, host.ErrBarrierDisagree) {
 				return fmt.Errorf("barrier with 3 of 4: %w", err)
@@ -200,7 +201,8 @@ func TestVirtualPrimitives(t *testing.T) {
 		go func() {
 			err := programs[i](th)
 			if i == 1 && err == nil {
-				// The fourth party, with the right number, at the same instant plus one.
+				// The fourth party, with the right number, at the same instant
+				// plus one.
 				err = th.Barrier(5, 4)
 			}
 			errs <- errors.Join(err, th.Detach())
@@ -250,7 +252,7 @@ func TestLateThreadTaintsTheRun(t *testing.T) {
 	require.False(t, f.Conn().Reproducible())
 	require.NoError(t, th.Detach())
 	require.NoError(t, late.Sleep(host.Microsecond))
-	// A declared place that was left may be taken again.
+	// A declared slot is free again after Detach.
 	again := attach(t, ctx, f, 0, 0, "only")
 	require.NoError(t, late.Detach())
 	require.NoError(t, again.Sleep(5))
@@ -339,10 +341,10 @@ func TestFreeMode(t *testing.T) {
 	begin := time.Now()
 	errL, errR := both(side(0), side(1))
 	require.NoError(t, errors.Join(errL, errR))
-	// A wake-up that is lost would be made good by a time-out of 10 s only.
+	// Only a timeout of 10 s would repair a lost wake-up.
 	require.Less(t, time.Since(begin), 8*time.Second)
 
-	// Quiet: simulated time stands still, while wall time-outs still end.
+	// Idle: simulated time stops, while wall timeouts still expire.
 	th := attach(t, ctx, f, 0, 9, "idle")
 	before := th.Now()
 	start := time.Now()

@@ -39,22 +39,22 @@ func newTransfer(t *testing.T, ctx context.Context, f *sim.Fabric) *transfer {
 	return x
 }
 
-// send has left start one transfer that ends with the mark.
+// send makes left start one transfer that ends with the mark.
 func (x *transfer) send(bytes int, mark uint32) error {
 	fill(x.memory[0][areaOf(0).source():][:bytes], 1, uint64(mark), mark)
 	return x.sender.start(0, areaOf(0).target(int(mark)%streamSlots), bytes, false)
 }
 
-// flag is where the mark of a transfer of 64 bytes comes to lie.
+// flag is the offset of the mark of a transfer of 64 bytes.
 func (x *transfer) flag(mark uint32) uint32 { return areaOf(0).target(int(mark)%streamSlots) + 60 }
 
 func (x *transfer) arrived(mark uint32) bool {
 	return atomic.LoadUint32(benchbridge.WordAt(x.memory[1], x.flag(mark))) == mark
 }
 
-// await has right look every period for up to 1 ms until the mark of a transfer
-// of 64 bytes is there, and returns when it saw it. Both threads stand at the end
-// of that millisecond afterwards.
+// await makes right poll every period for up to 1 ms until the mark of a
+// transfer of 64 bytes is there, and returns when it saw it. Afterwards both
+// clocks are at the end of that millisecond.
 func (x *transfer) await(mark uint32, period host.Time) (at host.Time, err error) {
 	end := x.right.Now() + host.Millisecond
 	errL, errR := both(func() error { return x.left.Sleep(end - x.left.Now()) }, func() error {

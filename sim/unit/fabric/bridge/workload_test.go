@@ -23,9 +23,9 @@ import (
 )
 
 // The workload: a ping-pong between rank 0 of both nodes, with computing time
-// that depends on the payload, beside a stream in each direction from rank 1
-// of each node. All contend for the buses and the wire. A ping-pong alone is
-// too weak a test of determinism: it repeats even when the protocol is broken.
+// that depends on the payload, beside a stream in each direction from rank 1 of
+// each node. All contend for the buses and the wire. A ping-pong alone is too
+// weak a test of determinism: it repeats even when the protocol is broken.
 
 const (
 	memoryBytes = 8 << 20
@@ -36,7 +36,7 @@ const (
 
 var workloadThreads = []sim.Thread{{Node: 0, Rank: 0, Name: "ping"}, {Node: 0, Rank: 1, Name: "stream-a"}, {Node: 1, Rank: 0, Name: "pong"}, {Node: 1, Rank: 1, Name: "stream-b"}}
 
-// area gives each rank its own frames: request block, source, and targets.
+// area gives each rank separate frames: request block, source, and targets.
 type area struct{ base uint32 }
 
 func areaOf(rank int) area { return area{base: uint32(1<<20 + rank<<19)} }
@@ -66,12 +66,12 @@ type disturbance struct {
 	hogs   int
 }
 
-// worker is one thread of the workload with its record of what it saw.
+// worker is one thread of the workload with a record of what it saw.
 type worker struct {
 	t      *host.Thread
 	memory []byte
-	random *rand.Rand // decides what happens
-	noise  *rand.Rand // decides wall-clock delays only
+	random *rand.Rand // selects the actions
+	noise  *rand.Rand // selects wall-clock delays only
 	delays bool
 	record hash.Hash
 }
@@ -130,7 +130,7 @@ func (w *worker) start(rank int, target uint32, length int, interrupt bool) erro
 	return w.t.Write(layout.EchoDoorbell, a.request(), 0, 0)
 }
 
-// finish waits until the transfer was handed to the wire.
+// finish waits until the transfer was passed to the wire.
 func (w *worker) finish(rank int) error {
 	status := areaOf(rank).request() + layout.EchoRequestStatusOffset
 	limit := host.Millisecond
@@ -220,7 +220,7 @@ func (w *worker) pingPong(seed uint64, rounds int) error {
 			}
 			w.record.Write(w.memory[a.target(0):][:size])
 			w.disturb()
-			// Computing time depends on what came.
+			// Computing time depends on the received bytes.
 			return w.t.Charge(host.Time(w.memory[a.target(0)]) * 10 * host.Nanosecond)
 		}
 		first, second := serve, await
@@ -257,12 +257,12 @@ func (w *worker) stream(seed uint64, transfers int) error {
 	return nil
 }
 
-// verifyStream checks what the other node's stream left here.
+// verifyStream checks the data of the other node's stream.
 func (w *worker) verifyStream(seed uint64, transfers int) error {
 	a, peer := areaOf(1), 1-w.t.ID().Node
 	list := sizes(seed+1000+uint64(peer), transfers)
 	for i := max(0, transfers-streamSlots); i < transfers; i++ {
-		// A later, longer transfer to the same slot would have covered it.
+		// A later, longer transfer to the same slot would have overwritten it.
 		if err := check(w.memory[a.target(i%streamSlots):][:list[i]], seed+10+uint64(peer), uint64(i), uint32(i)); err != nil {
 			return fmt.Errorf("stream from node %d: %w", peer, err)
 		}
@@ -286,7 +286,7 @@ func (w *worker) run(seed uint64, rounds int) (string, error) {
 	if err := w.t.Barrier(1, len(workloadThreads)); err != nil {
 		return "", err
 	}
-	// What the peer's stream sent last is still on its way.
+	// The peer's last stream messages are still in flight.
 	if err := w.t.Sleep(host.Millisecond); err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"hvia/params"
 )
 
-// burstOf sends so many frames of a size back to back.
+// burstOf sends the given number of frames of a size back to back.
 func burstOf(frames, size int) func(n *nic) {
 	return func(n *nic) {
 		n.start(8, 4)
@@ -29,7 +29,8 @@ func burstOf(frames, size int) func(n *nic) {
 	}
 }
 
-// content says that the next received frame is the sender's frame of a number.
+// content checks that the next received frame is the sender's frame of a
+// number.
 func (n *nic) content(at uint32, number, size int) {
 	n.equal(uint32(done|size<<layout.RawEntryStatusLengthLsb), n.await(&n.rx), "status of frame %d", number)
 	if !bytes.Equal(frameOf(1-n.t.ID().Node, number, size), n.mem[at:at+uint32(size)]) {
@@ -37,7 +38,7 @@ func (n *nic) content(at uint32, number, size int) {
 	}
 }
 
-// starved: of ten frames the ring has room for three.
+// starved: of ten frames three fit into the ring.
 func starved(n *nic) {
 	n.start(4, 2)
 	at := n.buffers(3)
@@ -54,11 +55,11 @@ func starved(n *nic) {
 
 func TestStarvedRing(t *testing.T) { mustPlay(t, config{}, burstOf(10, 300), starved) }
 
-// A FIFO with room for three frames, and firmware that takes its time.
+// A FIFO of three frames, and slow firmware.
 var smallFifo = map[string]int64{"NICReceiveFifoBytes": 3 * 1500, "NICReceiveTime": 60_000_000}
 
-// overrun: the FIFO keeps a frame until it is in memory, and what does not fit is
-// lost, as a plain account of arrivals and departures says.
+// overrun: the FIFO stores a frame until it is in memory and drops what does
+// not fit, as a plain model of arrivals and departures predicts.
 func overrun(n *nic) {
 	const frames, size = 24, 1500
 	n.start(4, 6)
@@ -66,7 +67,7 @@ func overrun(n *nic) {
 	n.barrier(1)
 	n.barrier(2)
 	n.sleep(host.Millisecond)
-	// The sender's bus is slower than the wire, so frames come at its rate.
+	// The sender's bus is slower than the wire, so frames arrive at its rate.
 	gap := bursts(false, 0, size) + burst(true, 12, 4)
 	entries := func(i int) host.Time { // every four frames an entry fetch comes between
 		return host.Time(i/params.NICFetchEntries) * burst(false, 0, params.NICFetchEntries*layout.RawEntrySize)
@@ -103,7 +104,7 @@ func overrun(n *nic) {
 
 func TestFullFifo(t *testing.T) { mustPlay(t, config{params: smallFifo}, burstOf(24, 1500), overrun) }
 
-// addresses: whose frames a NIC takes.
+// addresses: which frames a NIC accepts.
 func addresses() (a, b func(n *nic)) {
 	frame := func(i int, to [6]byte) []byte {
 		f := frameOf(0, i, 100)
@@ -140,7 +141,7 @@ func addresses() (a, b func(n *nic)) {
 		n.counters(counts{
 			layout.NICCounterReceive: 3, layout.NICCounterReceiveBytes: 300, layout.NICCounterReceiveNotForUs: 3, layout.NICCounterInterrupt: 1,
 		})
-		// Switched off it hears nothing, and says nothing.
+		// Switched off it receives nothing, and reports nothing.
 		n.write(layout.RegisterControlOffset, 0)
 		n.equal(uint32(0), n.read(layout.RegisterControlOffset), "Control")
 		n.barrier(3)

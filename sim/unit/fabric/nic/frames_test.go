@@ -116,7 +116,7 @@ func traffic(frames int, seed uint64) func(n *nic) {
 		n.counters(counts{
 			layout.NICCounterTransmit: frames, layout.NICCounterReceive: frames,
 			layout.NICCounterTransmitBytes: bytesSent, layout.NICCounterReceiveBytes: bytesReceived,
-			layout.NICCounterInterrupt: 1, // nobody has cleared it
+			layout.NICCounterInterrupt: 1, // it is never cleared
 		})
 		n.equal(uint32(receiveCause|transmitCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
 		n.equal(n.tx.index(), n.read(layout.RegisterRawTransmitHeadOffset), "head of the transmit ring")
@@ -125,7 +125,7 @@ func traffic(frames int, seed uint64) func(n *nic) {
 	}
 }
 
-// quietIf is the Quiet bit when it is not to be.
+// quietIf is the Quiet bit if the NIC must be idle.
 func quietIf(b bool) uint32 {
 	if b {
 		return layout.RegisterStateQuietMask // buffers are read ahead
@@ -144,7 +144,7 @@ func TestFrames(t *testing.T) {
 	mustPlay(t, config{params: map[string]int64{"NICTransmitTime": 0, "NICReceiveTime": 0, "NICTransmitBufferFrames": 1, "NICFetchEntries": 32}}, body, body)
 }
 
-// A run repeats to the bit, and there is nothing to skip.
+// A run repeats bit for bit, and there is nothing to skip.
 func TestRepeat(t *testing.T) {
 	seed := unit.Seed(t)
 	var digests [3]bridge.Digest

@@ -13,8 +13,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// hostileEntries: whatever stands in a transmit entry, it comes back with Error,
-// nothing goes out, and the frames before and behind are sent.
+// hostileEntries: any invalid transmit entry is completed with Error, nothing
+// is sent, and the frames before and behind are.
 func hostileEntries(n *nic) {
 	n.start(8, 4)
 	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
@@ -53,14 +53,15 @@ func hostileEntries(n *nic) {
 	entries("an empty piece last", [2]uint32{p, 100 | more}, [2]uint32{p, 0})
 	entries("1515 bytes in two pieces", [2]uint32{p, 1514 | more}, [2]uint32{p, 1})
 	entries("a bad piece in the middle", [2]uint32{p, 100 | more}, [2]uint32{p + 4000, 100 | more}, [2]uint32{p, 100})
-	// A frame that never ends comes back as soon as it is none, and so does all
-	// that goes on with it.
+	// A frame without an end is completed as soon as it is too long, and so are
+	// the entries that continue it.
 	var endless [][2]uint32
 	for range 40 {
 		endless = append(endless, [2]uint32{p, 300 | more})
 	}
 	entries("a frame that does not end", append(endless, [2]uint32{p, 300})...)
-	// The last of the memory that the bridge answers, and the first it does not.
+	// The last address of the memory that the bridge answers, and the first
+	// that it does not.
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
 	entries("nobody's address", [2]uint32{layout.PciMemorySize, 60})
 	entries("nobody's address behind a good piece", [2]uint32{p, 60 | more}, [2]uint32{0xfffff000, 60 | more}, [2]uint32{p, 60})
@@ -89,7 +90,7 @@ func hostileEntries(n *nic) {
 	n.barrier(2)
 }
 
-// witness receives what hostileEntries lets out.
+// witness receives what hostileEntries sends.
 func witness(n *nic) {
 	n.start(4, 6)
 	at := n.buffers(40)
@@ -103,14 +104,14 @@ func witness(n *nic) {
 	for i := range good {
 		n.content(at[i], i, 200)
 	}
-	// The frame of single bytes is for nobody.
+	// The frame of single bytes has an unknown destination.
 	n.counters(counts{layout.NICCounterReceive: good, layout.NICCounterReceiveBytes: 200 * good, layout.NICCounterReceiveNotForUs: 1, layout.NICCounterInterrupt: 1})
 }
 
 func TestHostileTransmit(t *testing.T) { mustPlay(t, config{}, hostileEntries, witness) }
 
-// hostileBuffers: receive entries that are none come back with Error, and cost
-// no frame; those that are too small cost the frame.
+// hostileBuffers: invalid receive entries are completed with Error and drop no
+// frame; those that are too small drop the frame.
 func hostileBuffers(n *nic) {
 	n.start(4, 5)
 	p := n.page()
@@ -125,7 +126,7 @@ func hostileBuffers(n *nic) {
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
 	n.fill(&n.rx, p, 299)                    // frame 0 does not fit
 	n.fill(&n.rx, p+pageBytes-300, 300)      // frame 1 does
-	n.fill(&n.rx, layout.PciMemorySize, 300) // frame 2: nobody answers
+	n.fill(&n.rx, layout.PciMemorySize, 300) // frame 2: no answer on the bus
 	n.fill(&n.rx, p+300, 300)
 	for i := range pageBytes {
 		n.mem[p+uint32(i)] = 0xee
@@ -149,8 +150,8 @@ func hostileBuffers(n *nic) {
 
 func TestHostileReceive(t *testing.T) { mustPlay(t, config{}, burstOf(4, 300), hostileBuffers) }
 
-// A ring where nobody answers does no harm: its entries cannot be read, nor their
-// status written.
+// A ring at an address without memory does no harm: its entries cannot be read,
+// nor their status written.
 func hostileRing(n *nic) {
 	n.start(4, 4)
 	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
@@ -160,7 +161,7 @@ func hostileRing(n *nic) {
 	n.equal(uint32(busCause), n.clear(busCause), "causes")
 	n.equal(uint32(30), n.read(layout.RegisterRawTransmitHeadOffset), "head")
 	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + 8, layout.NICCounterInterrupt: 1})
-	// It works again with a ring that is one. Entries wrap inside the page.
+	// It works again with a valid ring. Entries wrap inside the page.
 	n.write(layout.RegisterRawTransmitBaseOffset, n.tx.base+pageBytes-32, 3)
 	n.tx = ring{base: n.tx.base + pageBytes - 32, log2: 3}
 	p := n.page()
@@ -171,8 +172,8 @@ func hostileRing(n *nic) {
 		n.equal(uint32(done), n.await(&n.tx), "status")
 	}
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
-	// What the firmware has not seen belongs to the ring that was, and so does what
-	// of a frame was read.
+	// What the firmware has not seen belongs to the old ring, and so does the
+	// part of a frame already read.
 	for _, wait := range []host.Time{0, params.NICTransmitTime / 2, params.NICTransmitTime, params.NICTransmitTime + 2*host.Microsecond} {
 		for range 3 {
 			n.fill(&n.tx, p, 500|more)
@@ -223,7 +224,7 @@ func TestMemoryNotInUse(t *testing.T) {
 	}
 }
 
-// registers: what is there, what is not, and what a reset makes of it.
+// registers: which exist, which do not, and their values after a reset.
 func registers(n *nic) {
 	n.equal(uint32(layout.NICID), n.read(layout.RegisterIDOffset), "ID")
 	n.equal(uint32(layout.CardVersionMajor<<layout.RegisterVersionMajorLsb|layout.CardVersionMinor), n.read(layout.RegisterVersionOffset), "Version")
@@ -231,7 +232,7 @@ func registers(n *nic) {
 	n.equal(uint32(4<<layout.RegisterCapabilityDataBytesLsb|1<<layout.RegisterCapabilityPortsLsb), n.read(layout.RegisterCapabilityOffset), "Capability")
 	n.equal(uint32(layout.RegisterStateReadyMask|layout.RegisterStateQuietMask), n.read(layout.RegisterStateOffset), "State")
 	reset := map[uint32]uint32{}
-	// Writes go where a register is, and keep what it has room for.
+	// Writes reach existing registers, and keep the implemented bits.
 	kept := map[uint32]uint32{
 		layout.RegisterInterruptEnableOffset: receiveCause | transmitCause | busCause,
 		layout.RegisterMacLowOffset:          0xffffffff, layout.RegisterMacHighOffset: 0xffff,

@@ -13,7 +13,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// batches sends batches of frames, each at its own barrier.
+// batches sends batches of frames, each behind a barrier.
 func batches(sizes ...int) func(n *nic) {
 	return func(n *nic) {
 		n.start(6, 4)
@@ -35,7 +35,8 @@ func batches(sizes ...int) func(n *nic) {
 	}
 }
 
-// receiveModeration: the cause rises at the exact instants that the registers say.
+// receiveModeration: the cause rises at the exact instants that the registers
+// define.
 func receiveModeration(n *nic) {
 	n.start(4, 7)
 	n.equal(uint32(params.NICReceiveCoalesceTime/1000), n.read(layout.NICRegisterReceiveCoalesceTimeOffset), "time after a reset")
@@ -66,7 +67,7 @@ func receiveModeration(n *nic) {
 	n.equal(last, n.interrupt(), "a frame by itself")
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
 
-	// By time alone: from the first, however many follow.
+	// By time alone: from the first frame, however many follow.
 	set(50_000, 0)
 	for range 2 {
 		next()
@@ -75,7 +76,7 @@ func receiveModeration(n *nic) {
 		n.clear(receiveCause)
 	}
 
-	// By number, and what is left by time.
+	// By number, and the rest by time.
 	set(50_000, 3)
 	next()
 	_, third := stored(3)
@@ -86,7 +87,8 @@ func receiveModeration(n *nic) {
 	n.equal(first+50*host.Microsecond, n.interrupt(), "the fourth, and 50 us")
 	n.clear(receiveCause)
 
-	// The cause stays while it is not cleared, and what is told meanwhile is told.
+	// The cause stays until it is cleared, which covers the frames stored
+	// meanwhile.
 	next()
 	stored(3)
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
@@ -104,7 +106,7 @@ func receiveModeration(n *nic) {
 	n.equal(third, n.interrupt(), "the third after a clear")
 	n.clear(receiveCause)
 
-	// Registers count for what waits already.
+	// Registers apply to pending frames.
 	set(80_000, 10)
 	next()
 	first, _ = stored(2)
@@ -118,7 +120,7 @@ func receiveModeration(n *nic) {
 	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+host.Picosecond, n.interrupt(), "a smaller number")
 	n.clear(receiveCause)
 
-	// A cause that is masked rises all the same.
+	// A masked cause rises as well.
 	set(0, 0)
 	n.write(layout.RegisterInterruptEnableOffset, 0)
 	next()
@@ -137,7 +139,7 @@ func TestReceiveModeration(t *testing.T) {
 	mustPlay(t, config{}, receiveBatches(), receiveModeration)
 }
 
-// transmitModeration: frames are told, not entries; a number and a time.
+// transmitModeration counts frames, not entries; a number and a time.
 func transmitModeration(n *nic) {
 	n.start(8, 4)
 	n.write(layout.RegisterInterruptEnableOffset, transmitCause)
@@ -182,8 +184,8 @@ func TestTransmitModeration(t *testing.T) {
 	mustPlay(t, config{}, transmitModeration, func(n *nic) {})
 }
 
-// A cause that will rise is something to wait for; when it has, and nothing else
-// is under way, a wait without an end is a deadlock, which is told at once.
+// A wait ends when a cause rises. When it has risen and nothing else is
+// pending, a wait without a limit is a deadlock, which is reported at once.
 func TestDeadlock(t *testing.T) {
 	var rose, began host.Time
 	err := play(t, config{}, func(n *nic) {

@@ -17,7 +17,7 @@ type bodies struct{ a, b func(n *nic) }
 
 func both(body func(n *nic)) bodies { return bodies{body, body} }
 
-// Faults planted in the model, each with the test that must notice it.
+// Bugs injected into the model, each with the test that must notice it.
 func TestPlantedFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build for each fault")

@@ -15,8 +15,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// busClocks are those that passed on the bus since the last call, but for the
-// read of the counter itself.
+// busClocks are the busy bus clocks since the last call, without the read of
+// the counter itself.
 func (n *nic) busClocks(last *uint32) host.Time {
 	now := n.counter(layout.NICCounterBusClocks)
 	d := now - *last
@@ -24,14 +24,15 @@ func (n *nic) busClocks(last *uint32) host.Time {
 	return host.Time(d) * clock
 }
 
-// What one posted dword and one register read take of the bus.
+// Bus clocks of one posted dword and of one register read.
 const (
 	writeClocks = 4
 	readClocks  = 5
 )
 
-// busPrices: the bus is taken for what the parameters of the host bridge say, at
-// every length and alignment, and 512 bytes take what the card's bursts take.
+// busPrices: transactions take the time that the parameters of the host bridge
+// define, at every length and alignment, and 512 bytes take what the card's
+// bursts take.
 func busPrices(seed uint64) (a, b func(n *nic)) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	type shape struct{ from, to, size uint32 }
@@ -84,8 +85,8 @@ func TestBusPrices(t *testing.T) {
 	mustPlay(t, config{}, a, b)
 }
 
-// latency: from the tail's write to the receiver's interrupt passes the sum of
-// the parts, and nothing else.
+// latency: the time from the tail's write to the receiver's interrupt is the
+// sum of the parts, and nothing else.
 func latency(value func(name string) host.Time) (a, b func(n *nic)) {
 	var began [3]host.Time
 	sizes := []int{60, 600, 1514}
@@ -124,7 +125,7 @@ func latency(value func(name string) host.Time) (a, b func(n *nic)) {
 				bursts(false, 0, 42) + bursts(false, 42, uint32(size-42))
 			arrived := read + wire(size)
 			want := edge(arrived+value("NICReceiveTime")) + bursts(true, 0, uint32(size)) + burst(true, layout.RawEntryStatusOffset, 4)
-			want += host.Picosecond // a look does not see what comes at its own instant
+			want += host.Picosecond // a poll does not see what comes at its own instant
 			n.equal(want-began[i], stored-began[i], "latency of %d bytes", size)
 		}
 	}
@@ -151,7 +152,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// accesses times register accesses: reads, and reads behind writes.
+// accesses measures register accesses: reads, and reads behind writes.
 func accesses(n *nic) (spans []host.Time) {
 	for _, writes := range []int{0, 1, 2, 3, 5} {
 		for i := range 3 {
@@ -167,7 +168,7 @@ func accesses(n *nic) (spans []host.Time) {
 	return spans
 }
 
-// Register accesses take what they take on the card's bus.
+// Register accesses take as long as on the card's bus.
 func TestRegisterPrices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card")

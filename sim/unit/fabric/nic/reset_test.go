@@ -14,15 +14,16 @@ import (
 
 var resetRounds = unit.Sizes{Short: 10, Normal: 60, Long: 2000}
 
-// numbered is a frame that tells its number and with it its content.
+// numbered is a frame whose content follows from its number.
 func numbered(from, number int) []byte {
 	f := frameOf(from, number, layout.MinFrame+number*37%1455)
 	f[14], f[15] = byte(number>>8), byte(number)
 	return f
 }
 
-// resets: in the midst of traffic both ways the rings are switched off, or the
-// NIC is reset, softly or by RST#. From then on it touches nothing, and works again after a start.
+// resets: during traffic both ways the rings are switched off, or the NIC is
+// reset, softly or by RST#. From then on it touches no memory, and works again
+// after a start.
 func resets(rounds int, seed uint64) func(n *nic) {
 	return func(n *nic) {
 		node := n.t.ID().Node

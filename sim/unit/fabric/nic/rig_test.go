@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nic_test holds the plain NIC against what its registers promise and
-// its parameters cost, with a driver of its own that knows the layouts only.
+// Package nic_test compares the plain NIC with the promises of its registers
+// and the costs in its parameters, with a separate driver that knows the
+// layouts only.
 package nic_test
 
 import (
@@ -48,7 +49,7 @@ type config struct {
 	digest    *bridge.Digest
 }
 
-// failure is what a NIC's methods panic with.
+// failure is the panic value of a NIC's methods.
 type failure struct{ err error }
 
 func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
@@ -111,7 +112,7 @@ func play(t *testing.T, c config, a, b func(n *nic)) error {
 		})
 	}
 	wg.Wait()
-	// The one that failed first was not ended by the other.
+	// The first failure is not a consequence of the other.
 	err = errors.Join(errs[:]...)
 	for _, e := range errs {
 		if e != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, bridge.ErrClosed) {
@@ -132,7 +133,7 @@ func mustPlay(t *testing.T, c config, a, b func(n *nic)) {
 	require.NoError(t, play(t, c, a, b))
 }
 
-// nic is a node: its thread, its memory, and what it has set up.
+// nic is a node: its thread, its memory, and its rings.
 type nic struct {
 	t      *host.Thread
 	memory *bridge.Memory
@@ -145,7 +146,7 @@ type nic struct {
 type ring struct {
 	base, log2 uint32
 	tail       uint32 // entries filled, ever increasing
-	next       uint32 // entries seen to come back
+	next       uint32 // entries seen as completed
 }
 
 func newNIC(t *host.Thread, m *bridge.Memory) *nic {
@@ -182,8 +183,8 @@ func (n *nic) write(offset uint32, values ...uint32) {
 
 func (n *nic) counter(c layout.NICCounter) uint32 { return n.read(layout.CounterBase + 4*uint32(c)) }
 
-// counts are what counters must say; those that are not named say 0. BusClocks
-// is a matter of its own.
+// counts are the expected counters; those that are not named are 0. BusClocks
+// is checked separately.
 type counts map[layout.NICCounter]int
 
 func (n *nic) counters(want counts) {
@@ -205,14 +206,14 @@ func (n *nic) page() uint32 {
 	return n.next * pageBytes
 }
 
-// free takes all frames back: from now on the NIC must touch none.
+// free frees all frames: from now on the NIC must touch none.
 func (n *nic) free() {
 	for ; n.next > 1; n.next-- {
 		n.check(n.memory.Release(int(n.next), bridge.UseRing))
 	}
 }
 
-// start sets up rings of so many entries and enables the NIC.
+// start sets up rings of the given sizes and enables the NIC.
 func (n *nic) start(txLog2, rxLog2 uint32) {
 	n.write(layout.RegisterMacLowOffset, binary.LittleEndian.Uint32(n.mac[:]), uint32(binary.LittleEndian.Uint16(n.mac[4:])))
 	n.tx, n.rx = ring{base: n.page(), log2: txLog2}, ring{base: n.page(), log2: rxLog2}
@@ -231,7 +232,7 @@ func (n *nic) entry(r *ring, i uint32) []byte {
 	return n.mem[at : at+layout.RawEntrySize]
 }
 
-// fill puts an entry into a ring; the tail is told by post.
+// fill puts an entry into a ring; post publishes the tail.
 func (n *nic) fill(r *ring, address, length uint32) {
 	if r.room() == 0 {
 		n.fail("the ring of %d entries is full", r.size())
@@ -281,7 +282,7 @@ func (n *nic) interrupt() host.Time {
 	return n.t.Now()
 }
 
-// quiet says that the interrupt stays away for a span.
+// quiet checks that no interrupt comes for a span.
 func (n *nic) quiet(span host.Time) {
 	ok, err := n.t.WaitInterrupt(span)
 	n.check(err)
@@ -290,7 +291,7 @@ func (n *nic) quiet(span host.Time) {
 	}
 }
 
-// clear takes a cause back and waits until the NIC has done it.
+// clear clears a cause and waits until the NIC has done it.
 func (n *nic) clear(causes uint32) uint32 {
 	before := n.read(layout.RegisterInterruptStatusOffset)
 	n.write(layout.RegisterInterruptStatusOffset, causes)
@@ -298,7 +299,7 @@ func (n *nic) clear(causes uint32) uint32 {
 	return before
 }
 
-// frameOf is what node `from` sends as its frame of that number to the other.
+// frameOf is the frame of that number that node `from` sends to the other.
 func frameOf(from, number, size int) []byte {
 	f := make([]byte, size)
 	random := rand.New(rand.NewPCG(uint64(from), uint64(number)))
@@ -312,7 +313,7 @@ func frameOf(from, number, size int) []byte {
 	return f
 }
 
-// send has a frame sent from a page of its own.
+// send sends a frame from a separate page.
 func (n *nic) send(frame []byte) {
 	p := n.page()
 	copy(n.mem[p:], frame)
@@ -320,7 +321,7 @@ func (n *nic) send(frame []byte) {
 	n.post(&n.tx)
 }
 
-// buffers posts so many receive buffers, each in a page of its own.
+// buffers posts the given number of receive buffers, each in a separate page.
 func (n *nic) buffers(count int) (addresses []uint32) {
 	for range count {
 		p := n.page()
@@ -331,10 +332,10 @@ func (n *nic) buffers(count int) (addresses []uint32) {
 	return addresses
 }
 
-// grant is what a transaction of the NIC takes before its address phase.
+// grant is the time of a transaction of the NIC before its address phase.
 const grant = params.BridgeArbitrationClocks + 2
 
-// burst is what one burst takes by the host bridge's parameters.
+// burst is the time of one burst by the host bridge's parameters.
 func burst(write bool, address, bytes uint32) host.Time {
 	words := (address%4 + bytes + 3) / 4
 	initial, every := uint32(params.BridgeReadInitialClocks), uint32(params.BridgeReadWaitEvery)
@@ -344,7 +345,7 @@ func burst(write bool, address, bytes uint32) host.Time {
 	return host.Time(grant+initial+words+(words-1)/every*params.BridgeWaitClocks) * clock
 }
 
-// bursts is what the bytes of a buffer take.
+// bursts is the time for the bytes of a buffer.
 func bursts(write bool, address, bytes uint32) (span host.Time) {
 	for bytes > 0 {
 		n := min(bytes, params.DmaBurstBytes)
@@ -357,8 +358,8 @@ func bursts(write bool, address, bytes uint32) (span host.Time) {
 // edge is the first clock edge from t on.
 func edge(t host.Time) host.Time { return (t + clock - 1) / clock * clock }
 
-// wire is what a frame takes from the begin of its preamble to its last byte at
-// the receiver.
+// wire is the time of a frame from the start of its preamble to its last byte
+// at the receiver.
 func wire(size int) host.Time {
 	bits := host.Time(8 * (params.WirePreambleBytes + size + params.WireFcsBytes))
 	return bits*params.WireBitTime + params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay

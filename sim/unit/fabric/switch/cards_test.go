@@ -27,7 +27,8 @@ const (
 	patience = host.Second
 )
 
-// text is what a node says in a round: frames enough to meet others' in the switch.
+// text is a node's message in a round: frames enough to meet others' in the
+// switch.
 func text(from, round int) []byte {
 	b := make([]byte, 5000+from)
 	for i := range b {
@@ -36,7 +37,8 @@ func text(from, round int) []byte {
 	return b
 }
 
-// endpoint is a VI and registered memory: a descriptor, and the buffer behind it.
+// endpoint is a VI and registered memory: a descriptor, and the buffer behind
+// it.
 type endpoint struct {
 	nic    *vipl.NIC
 	vi     *vipl.VI
@@ -103,7 +105,7 @@ func speaker(next int) func(t *host.Thread, h *driver.Host) error {
 	}
 }
 
-// listener takes the texts of the node before.
+// listener receives the texts of the node before.
 func listener(before int) func(t *host.Thread, h *driver.Host) error {
 	return func(t *host.Thread, h *driver.Host) error {
 		e, err := open(t, h)
@@ -144,7 +146,7 @@ func listener(before int) func(t *host.Thread, h *driver.Host) error {
 	}
 }
 
-// ring has each node send to the next one and hear from the one before.
+// ring makes each node send to the next one and receive from the one before.
 func ring(t *testing.T, nodes int, c fabric.RunConfig) bridge.Digest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -164,7 +166,7 @@ func ring(t *testing.T, nodes int, c fabric.RunConfig) bridge.Digest {
 	require.NoError(t, fabric.Run(ctx, c, programs...))
 	require.True(t, digest.Reproducible)
 	for n := range nodes {
-		// Three texts of four frames, a connection, and nothing that was lost.
+		// Three texts of four frames, a connection, and nothing lost.
 		require.GreaterOrEqual(t, digest.Switch.Ports[n].Received, uint64(rounds*4+2), "from node %d", n)
 		require.GreaterOrEqual(t, digest.Switch.Wire[n].Arrived, uint64(rounds*4+2), "to node %d", n)
 		require.Zero(t, digest.Switch.Ports[n].NoRoom, "to node %d", n)
@@ -183,7 +185,7 @@ func TestEightCards(t *testing.T) {
 	t.Logf("simulated %v, wall %v", d.Time, time.Since(start).Round(time.Millisecond))
 }
 
-// The same over plain NICs, with as many as there can be, twice.
+// The same over plain NICs, with the largest number of nodes, twice.
 func TestRingOfPlainNICs(t *testing.T) {
 	for _, nodes := range []int{3, 16} {
 		c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
@@ -191,7 +193,7 @@ func TestRingOfPlainNICs(t *testing.T) {
 	}
 }
 
-// stationKind is a protocol without frames of its own: it gives a program the NIC.
+// stationKind is a protocol without frames: it gives a program the NIC.
 type stationKind struct{}
 
 func (stationKind) EtherTypes() []uint16             { return []uint16{0x0842} }
@@ -199,9 +201,9 @@ func (stationKind) Frame(*host.Thread, []byte) error { return nil }
 func (stationKind) Deadline() host.Time              { return host.Never }
 func (stationKind) Timer(*host.Thread) error         { return nil }
 
-// A third node's frame with the address of one that has said nothing yet
-// misleads the switch for its ageing time, which is below the second for which
-// programs wait for a connection.
+// A third node's frame with the address of a silent one misleads the switch for
+// its ageing time, which is below the second for which programs wait for a
+// connection.
 func TestConnectionBehindAForgedAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Echo devices address any other node, and take nothing that is flooded to them.
+// Echo devices address any other node, and ignore flooded frames.
 func TestEchoDevices(t *testing.T) { require.NoError(t, echoes(t, simulator(t))) }
 
 func echoes(t *testing.T, program string) error {
@@ -28,7 +28,7 @@ func echoes(t *testing.T, program string) error {
 		nodes     = 4
 		requestAt = 0
 		sourceAt  = 4096
-		length    = 8000 // frames enough that two senders' mix
+		length    = 8000 // enough frames that those of two senders mix
 	)
 	target := func(from int) uint32 { return uint32(16384 * (1 + from)) }
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -23,7 +23,8 @@ func faults(t *testing.T, text string) sim.WireFaults {
 	return f
 }
 
-// Every node sends to every other, through the whole simulator, and a run repeats.
+// Every node sends to every other, through the whole simulator, and a run
+// repeats.
 func TestAllToAll(t *testing.T) {
 	for _, nodes := range []int{2, 3, 5, layout.BridgeMaxNodes} {
 		s := setup{nodes: nodes, count: 4 * nodes, config: sim.Config{Switch: nodes == 2}}
@@ -34,7 +35,7 @@ func TestAllToAll(t *testing.T) {
 	}
 }
 
-// A switch makes a frame later by its latency and once more by cable and frame.
+// A switch delays a frame by its latency and once more by cable and frame.
 func TestSwitchOrCable(t *testing.T) {
 	const bytes = 500
 	s := setup{nodes: 2, count: 10, bytes: bytes}
@@ -54,7 +55,7 @@ func TestSwitchOrCable(t *testing.T) {
 	}
 }
 
-// Faults on either side of the switch, which drops what is damaged before it.
+// Faults on either side of the switch, which drops frames damaged before it.
 func TestFaultsOnEachSide(t *testing.T) {
 	const nodes, count = 4, 120
 	for text, faulty := range map[string]func(d bridge.Digest, n int) (up, down bool){
@@ -80,7 +81,8 @@ func TestFaultsOnEachSide(t *testing.T) {
 	}
 }
 
-// Choices in one direction of one cable are its own: others' faults do not change them.
+// Random choices in one direction of one cable are independent of others'
+// faults.
 func TestCablesHaveTheirOwnChoices(t *testing.T) {
 	lost := func(text string) [2][]bool {
 		r := run(t, setup{nodes: 3, count: 100, config: sim.Config{Faults: faults(t, text)}})
@@ -97,7 +99,7 @@ func TestCablesHaveTheirOwnChoices(t *testing.T) {
 	require.NotEqual(t, both[0], both[1])
 }
 
-// A cable that is cut and healed: nothing passes meanwhile, everything after.
+// A cable that is cut and restored: nothing passes meanwhile, everything after.
 func TestCutAndHeal(t *testing.T) {
 	const from, to = host.Millisecond, 2 * host.Millisecond
 	r := run(t, setup{nodes: 3, count: 100, config: sim.Config{Faults: faults(t, "2<>switch:cut=1ms..2ms")}})
@@ -115,7 +117,7 @@ func TestCutAndHeal(t *testing.T) {
 	require.Positive(t, passed[true])
 }
 
-// An output that more comes for than it sends drops what has no room, and says so.
+// An overloaded output drops what does not fit, and reports it.
 func TestOverload(t *testing.T) {
 	const nodes, count = 8, 30
 	s := setup{nodes: nodes, count: count, bytes: layout.MaxFrame, to: func(int, int) int { return 0 }, config: sim.Config{Params: map[string]int64{"SwitchQueueBytes": 8000}}}
@@ -137,8 +139,9 @@ func TestOverload(t *testing.T) {
 	require.Equal(t, r.digest, run(t, s).digest)
 }
 
-// What a switch keeps is work: who waits for it without an end gets it, however
-// late, and is told of a deadlock only when there is nothing.
+// Frames in a switch are pending work: a thread that waits for one without a
+// limit gets it, however late, and a deadlock is reported only when there is
+// none.
 func TestFramesInTheSwitchAreWork(t *testing.T) {
 	s := setup{
 		nodes: 3, count: 1, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}},
@@ -149,7 +152,7 @@ func TestFramesInTheSwitchAreWork(t *testing.T) {
 		require.NotEmpty(t, r.received[n])
 		require.Greater(t, r.ends[n][0], host.Millisecond)
 	}
-	s.to = func(node, _ int) int { return max(node, 1) } // 0 sends to 1, the others to nobody
+	s.to = func(node, _ int) int { return max(node, 1) } // 0 sends to 1, the others to no node
 	_, err := s.run(t)
 	require.ErrorIs(t, err, bridge.ErrDeadlock)
 }
@@ -187,7 +190,7 @@ func TestFreeMode(t *testing.T) {
 	}
 }
 
-// What cannot be is refused at the start, with a reason.
+// Impossible configurations are rejected at the start, with a reason.
 func TestRefused(t *testing.T) {
 	program := simulator(t)
 	start := func(nodes int, c sim.Config) error {

@@ -19,7 +19,7 @@ import (
 	"hvia/sim/verilate"
 )
 
-// A switch that does wrong differs from the model on random boards.
+// A switch with a bug differs from the model on random boards.
 func TestMutantSwitchIsCaught(t *testing.T) {
 	const file = "sim/fabric/switch.cc"
 	for name, m := range map[string]verilate.Mutant{
@@ -75,7 +75,7 @@ func TestMutantSwitchIsCaught(t *testing.T) {
 	}
 }
 
-// A fabric that forgets its switch is found out by the tests with nodes.
+// Tests with nodes detect a fabric with a bug in its use of the switch.
 func TestMutantFabricIsCaught(t *testing.T) {
 	const (
 		network   = "sim/fabric/network.cc"
@@ -99,7 +99,7 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		}
 	}
 	all := checked(setup{nodes: 4, count: 60})
-	// late waits for frames that are in the switch.
+	// late waits for frames in the switch.
 	late := func(t *testing.T, program string) error {
 		_, err := with(setup{nodes: 3, count: 1, forEver: true, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}}})(t, program)
 		return err

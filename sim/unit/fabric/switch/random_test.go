@@ -13,10 +13,10 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// Random boards, in the bench's unit of work.
+// Random boards.
 var boards = unit.Sizes{Short: 20, Normal: 150, Long: 5000}
 
-// random makes a board: some are quiet, some overloaded, some in step.
+// random makes a board: some are idle, some overloaded, some in step.
 func random(r *rand.Rand) board {
 	pick := func(values ...int) int { return values[r.IntN(len(values))] }
 	b := board{
@@ -29,7 +29,7 @@ func random(r *rand.Rand) board {
 	if pick(0, 1) == 1 {
 		b.ageing = host.Time(pace * pick(1, 5, 30))
 	}
-	step := pick(1, 1, 8000, 1_000_000) // in which times are
+	step := pick(1, 1, 8000, 1_000_000) // granularity of times
 	favourite := pick(0, 0, 1)          // all to node 0
 	moving := pick(0, 0, 20)            // one in N has another's source
 	damaged := pick(0, 0, 10)

@@ -27,7 +27,7 @@ import (
 
 const (
 	pace     = 30 * host.Microsecond // from frame to frame of a node
-	testType = 0x88b7                // EtherType of what these nodes send
+	testType = 0x88b7                // EtherType of these nodes' frames
 )
 
 func simulator(t *testing.T, mutants ...verilate.Mutant) string {
@@ -41,17 +41,17 @@ func simulator(t *testing.T, mutants ...verilate.Mutant) string {
 
 // setup is one run of plain NICs: each node sends frames at a pace.
 type setup struct {
-	config  sim.Config                 // the rest of it
-	nodes   int                        // of them
-	count   int                        // of frames, of each node
-	to      func(node, i int) int      // whom the i-th of them is for; the other nodes in turn if nil
-	bytes   int                        // of a frame, or the least there is
-	after   host.Time                  // how long nodes receive after the last frame, or 5 ms
+	config  sim.Config // the rest of it
+	nodes   int
+	count   int                        // frames of each node
+	to      func(node, i int) int      // destination of the i-th frame; the other nodes in turn if nil
+	bytes   int                        // of a frame; 0: the minimum
+	after   host.Time                  // how long nodes receive after the last frame; 0: 5 ms
 	during  func(t *host.Thread) error // on a further thread of the last node
 	forEver bool                       // nodes receive one frame, without a limit
 }
 
-// result is what came of a run.
+// result is the outcome of a run.
 type result struct {
 	sent, received [][]message // by node
 	hops           []hop       // in the order of the frame file
@@ -60,7 +60,7 @@ type result struct {
 	digest         bridge.Digest
 }
 
-// message names a frame.
+// message identifies a frame.
 type message struct{ from, to, number int }
 
 // hop is a frame in the frame file.
@@ -156,7 +156,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 		}
 		until := t.Now() + end
 		going := func() bool { return t.Now() < until }
-		if cfg.Mode == sim.Free { // where time need not go on
+		if cfg.Mode == sim.Free { // where time may stop
 			all := 0
 			for n := range s.nodes {
 				for i := range s.count {
@@ -185,7 +185,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 				break
 			}
 		}
-		// Its sender may not be done.
+		// Its sender may still be busy.
 		return errors.Join(t.Barrier(2, 2*s.nodes), e.Stop(t))
 	}
 	send := func(t *host.Thread) error {
@@ -251,7 +251,7 @@ func (r *result) readFiles(t *testing.T, trace, frames string) {
 	}
 }
 
-// lost says that a frame does not arrive well.
+// lost reports whether a frame does not arrive intact.
 func (h hop) lost() bool {
 	return h.faults>>layout.WireFaultDrop&1 != 0 || h.faults>>layout.WireFaultCut&1 != 0 || h.faults>>layout.WireFaultLink&1 != 0 || h.damaged()
 }
@@ -260,7 +260,7 @@ func (h hop) damaged() bool {
 	return h.faults>>layout.WireFaultCorrupt&1 != 0 || h.faults>>layout.WireFaultTruncate&1 != 0
 }
 
-// counted are the counts of a direction whose wire doubles nothing.
+// counted are the counts of a direction whose wire duplicates nothing.
 func counted(hops []hop) (c bridge.WireCounts) {
 	for _, h := range hops {
 		c.Sent++
@@ -277,11 +277,11 @@ func counted(hops []hop) (c bridge.WireCounts) {
 	return c
 }
 
-// check holds a run whose switch had room and whose wires double nothing against
-// itself: each hop follows from the one before, what nodes got is what the last
-// one left, and the counts say the same.
+// check checks the consistency of a run whose switch had capacity and whose
+// wires duplicate nothing: each hop follows from the one before, nodes received
+// the frames of the last hop, and the counts agree.
 func (r result) check() error {
-	known := map[int]bool{} // nodes that the switch has heard of
+	known := map[int]bool{} // nodes whose address the switch has learned
 	want := make([][]message, len(r.sent))
 	flooded, wrong := make([]uint64, len(r.sent)), make([]uint64, len(r.sent))
 	if r.strays != 0 {
@@ -301,7 +301,8 @@ func (r result) check() error {
 			return fmt.Errorf("counts of what node %d sent: %+v, want %+v", n, r.digest.Wire[n], c)
 		}
 	}
-	// In the order in which the switch has them whole: all frames of a run have one length.
+	// In the order in which they are complete at the switch: all frames of a
+	// run have one length.
 	for _, h := range r.hops {
 		if h.source == layout.WireSwitch {
 			continue

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package switch_test holds the switch against a model of it: a player gives
+// Package switch_test compares the switch with a model of it: a player gives
 // scripts of frames to the simulator's network without any node, and every
-// departure, arrival and count must be the model's. Further tests use the switch
-// between plain NICs and between cards.
+// departure, arrival and count must be the model's. Further tests use the
+// switch between plain NICs and between cards.
 package switch_test
 
 import (
@@ -48,10 +48,10 @@ const (
 	fcs      = params.WireFcsBytes
 )
 
-// onWire is how long a frame takes, from the begin of its preamble to the end of its FCS.
+// onWire is the time of a frame, from the start of its preamble to the end of
+// its FCS.
 func onWire(bytes int) host.Time { return host.Time(params.WirePreambleBytes+bytes+fcs) * byteTime }
 
-// Addresses.
 const (
 	broadcast = 0xffffffffffff
 	pause     = 0x0180c2000001
@@ -66,10 +66,10 @@ type action struct {
 	node                int
 	destination, source uint64
 	bytes               int
-	damaged             bool // on its way to the switch
+	damaged             bool // before the switch
 }
 
-// board is a switch and what is done with it.
+// board is a switch and its input.
 type board struct {
 	nodes                  int
 	latency, room, entries int // the profile's if 0; entries: -1 for none
@@ -101,7 +101,7 @@ type event struct {
 	number int // of the action
 }
 
-// outcome is what the player said, or the model.
+// outcome is the output of the player, or of the model.
 type outcome struct {
 	departures, arrivals []event // of each node in their order
 	ports                []bridge.SwitchPort
@@ -175,7 +175,7 @@ func (o *outcome) take(line string) error {
 	return nil
 }
 
-// to is what a node gets, by the numbers of the actions.
+// to is what a node receives, by the numbers of the actions.
 func (o outcome) to(node int) (numbers []int) {
 	for _, e := range o.arrivals {
 		if e.node == node {
@@ -195,9 +195,9 @@ func (o outcome) leaving(node int) (events []event) {
 	return events
 }
 
-// model answers for the switch. Where the switch goes from event to event, it
-// takes one frame after the other, in the order of their arrivals, and knows
-// when each leaves as soon as it has a place.
+// model is the reference model of the switch. Where the switch goes from event
+// to event, it takes one frame after the other, in the order of their arrivals,
+// and knows when each leaves as soon as it is accepted.
 func model(b board) (o outcome) {
 	latency, ageing, room, entries := b.get()
 	type frame struct {
@@ -227,7 +227,7 @@ func model(b board) (o outcome) {
 	type output struct {
 		places []place
 		free   host.Time
-		first  []int // inputs that have room kept
+		first  []int // inputs with reserved space
 	}
 	outputs := slices.Repeat([]output{{free: -host.Second}}, b.nodes)
 	type learned struct {
@@ -310,7 +310,7 @@ func model(b board) (o outcome) {
 	return o
 }
 
-// differ says what is different between what happened and what should have.
+// differ describes the difference between the actual and the expected outcome.
 func differ(got, want outcome) error {
 	nodes := len(want.ports)
 	if len(got.ports) != nodes {
@@ -346,7 +346,7 @@ func differ(got, want outcome) error {
 	return nil
 }
 
-// judged plays a board, holds what happened against the model, and returns it.
+// `judged` plays a board, compares its outcome with the model, and returns it.
 func judged(t *testing.T, b board) outcome {
 	t.Helper()
 	o, err := play(player(t), b)
@@ -368,14 +368,14 @@ func talk(frames ...action) []action {
 
 func TestLearningAndFlooding(t *testing.T) {
 	o := judged(t, board{nodes: 4, actions: talk(
-		action{node: 0, destination: station(1), source: station(0)}, // nobody knows 1
+		action{node: 0, destination: station(1), source: station(0)}, // 1 is unknown
 		action{node: 1, destination: station(0), source: station(1)},
 		action{node: 0, destination: station(1), source: station(0)},
 		action{node: 2, destination: broadcast, source: station(2)},
 		action{node: 3, destination: multicast, source: station(3)},
 		action{node: 1, destination: station(3), source: station(1)},
 		action{node: 1, destination: station(1), source: station(9)}, // behind the same port
-		action{node: 0, destination: pause, source: station(0)},      // ends at the switch
+		action{node: 0, destination: pause, source: station(0)},      // a group is no valid source
 		action{node: 2, destination: station(0), source: multicast},  // a group is nobody's source
 		action{node: 0, destination: multicast, source: station(0)},
 	)})
@@ -404,7 +404,7 @@ func TestMovedAddress(t *testing.T) {
 	require.Zero(t, o.ports[1].Moved)
 }
 
-// What the table has no room for is flooded, and what it knows stays known.
+// An address beyond the table's capacity is flooded, and known ones stay known.
 func TestFullTable(t *testing.T) {
 	o := judged(t, board{nodes: 3, entries: 2, actions: talk(
 		action{node: 0, destination: broadcast, source: station(0)},
@@ -419,7 +419,7 @@ func TestFullTable(t *testing.T) {
 }
 
 // An address is forgotten the ageing time after its last frame, to the
-// picosecond, and makes room for another one.
+// picosecond, and frees its entry.
 func TestAgeing(t *testing.T) {
 	const ageing = 10 * host.Millisecond
 	whole := onWire(layout.MinFrame) + flight // to the switch
@@ -436,8 +436,8 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// One frame with another's address misleads the switch until it is aged, and no
-// longer, and it is heard of again before that when the other speaks.
+// One frame with another's address misleads the switch until it ages, and no
+// longer, or until the other sends.
 func TestForgedAddressAges(t *testing.T) {
 	const ageing = 10 * host.Millisecond
 	frame := func(at host.Time, node int, to, from uint64) action {
@@ -455,7 +455,7 @@ func TestForgedAddressAges(t *testing.T) {
 	require.EqualValues(t, 1, o.ports[2].Aged)
 }
 
-// A switch with no table is a hub that stores.
+// A switch with no table is a store-and-forward hub.
 func TestNoTable(t *testing.T) {
 	o := judged(t, board{nodes: 3, entries: -1, actions: talk(
 		action{node: 0, destination: station(1), source: station(0)},
@@ -488,12 +488,12 @@ func TestLineRate(t *testing.T) {
 	out := o.leaving(1)
 	require.Len(t, out, 400)
 	for i := 1; i < len(out); i++ {
-		// Two inputs at full rate: the output never stands still.
+		// Two inputs at full rate: the output is never idle.
 		require.Equal(t, host.Time(8+actions[out[i-1].number].bytes+4+12)*8000, out[i].time-out[i-1].time, "behind departure %d", i-1)
 	}
 }
 
-// Of what comes at one instant, exactly what has room is taken.
+// Of frames that arrive at one instant, exactly those that fit are accepted.
 func TestTailDropExactlyAtTheRoom(t *testing.T) {
 	const each = layout.MaxFrame + 4
 	for more, lost := range map[int]uint64{0: 0, -1: 1} {
@@ -509,7 +509,7 @@ func TestTailDropExactlyAtTheRoom(t *testing.T) {
 	}
 }
 
-// The room of a frame is free at the instant at which its last byte has left,
+// The space of a frame is free at the instant at which its last byte has left,
 // and not a picosecond before.
 func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	const latency = 1_000_000
@@ -523,7 +523,7 @@ func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	}
 }
 
-// Senders that never pause share a port evenly, whatever the distance of their frames is.
+// Senders that never pause share a port evenly, whatever their frame gaps.
 func TestSendersShareAPort(t *testing.T) {
 	const frames = 600
 	for _, senders := range []int{2, 3, 7} {

@@ -44,7 +44,7 @@ func TestEverythingTogether(t *testing.T) {
 	}
 	again := run(t, setup{faults: everything, count: count})
 	require.Equal(t, o, again)
-	// A seed of the specification stands for that of the models.
+	// A seed of the specification replaces that of the models.
 	named := run(t, setup{faults: everything + "; seed=77", count: count, seed: 1})
 	require.Equal(t, run(t, setup{faults: everything + "; seed=77", count: count, seed: 2}).digest, named.digest)
 	require.NotEqual(t, o.log, named.log)
@@ -54,9 +54,9 @@ func TestEverythingTogether(t *testing.T) {
 	require.NoError(t, free.check())
 }
 
-// What one fault does to which frames does not change with the others, with
-// the other direction or with what else is asked, and a higher rate takes the
-// same frames and more.
+// The frames that meet one fault do not depend on the other faults, the other
+// direction or other settings, and a higher rate selects the same frames and
+// more.
 func TestChoicesAreIndependent(t *testing.T) {
 	const count = 300
 	chosen := func(faults string, node int, kind layout.WireFault) []int {
@@ -78,8 +78,9 @@ func TestChoicesAreIndependent(t *testing.T) {
 	require.Equal(t, slices.DeleteFunc(slices.Clone(more), func(i int) bool { return i%2 == 0 }), half)
 }
 
-// via is the n-th of frames with VIA headers: VIs 1 and 2 take turns, messages
-// have three frames, VI 2's are RDMA writes, and each fifth frame is none of them.
+// via is the n-th of frames with VIA headers: VIs 1 and 2 alternate, messages
+// have three frames, VI 2's are RDMA writes, and each fifth frame is none of
+// them.
 func via(node, i int) []byte {
 	f := shape(node, i)
 	if i%5 == 4 {
@@ -92,7 +93,7 @@ func via(node, i int) []byte {
 	clear(h)
 	h.SetSourceVI(uint16(vi) | 0x300) // with a generation
 	h.SetSequence(uint32(1000*vi + k))
-	h.SetImmediate(uint32(i)) // for the eyes of number
+	h.SetImmediate(uint32(i)) // read by number
 	operation, flags := layout.FrameOperationSend, uint8(0)
 	if vi == 2 {
 		operation = layout.FrameOperationRDMAWrite
@@ -165,15 +166,15 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// text is a time as specifications have it.
+// text is a time in the syntax of specifications.
 func text(t host.Time) string {
 	f := sim.WireFault{Kind: layout.WireFaultCut, Frames: sim.FrameSelection{From: t, To: bridge.Never}}
 	s := f.String()
 	return s[len("cut=") : len(s)-len("..")]
 }
 
-// arrivals are when the frames' last bytes should be there, when each may go
-// on from a time and all keep their order.
+// arrivals are the expected times of the frames' last bytes, when each may
+// continue from a time and all keep their order.
 func arrivals(log []logged, from func(i int, l logged) host.Time) (ends []host.Time) {
 	free := -host.Never
 	for i, l := range log {
@@ -191,7 +192,7 @@ func TestDelay(t *testing.T) {
 	require.NoError(t, o.check())
 	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) host.Time { return l.start + 77*host.Microsecond }), o.ends[1])
 	require.Equal(t, arrivals(o.log[1], asSent), o.ends[0], "the other direction")
-	// Those behind a frame that is late wait for it, and no longer.
+	// Frames behind a late one wait for it, and no longer.
 	o = run(t, setup{faults: "0>1:delay=frame 5 by 300us,delay=every 60 by 50us", count: count})
 	require.NoError(t, o.check())
 	require.Equal(t, arrivals(o.log[0], func(i int, l logged) host.Time {
@@ -203,7 +204,8 @@ func TestDelay(t *testing.T) {
 		}
 		return l.start
 	}), o.ends[1])
-	// Drawn evenly between bounds. The pace is larger than the bounds are apart, so none waits for another.
+	// Drawn evenly between bounds. The pace exceeds the difference of the
+	// bounds, so none waits for another.
 	o = run(t, setup{faults: "0>1:delay=100% by 1us..5us", count: count})
 	require.NoError(t, o.check())
 	var least, most, sum host.Time = host.Never, 0, 0
@@ -240,8 +242,8 @@ func TestPause(t *testing.T) {
 	}), o.ends[1])
 }
 
-// A frame that is on its way when the wire is cut, or the link goes down, arrives
-// in part; one that begins later does not at all.
+// A frame in flight when the wire is cut, or the link goes down, arrives in
+// part; one that starts later does not arrive.
 func TestCut(t *testing.T) {
 	const count = 60
 	plain := run(t, setup{count: count})
@@ -252,7 +254,7 @@ func TestCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to host.Time
 		lost     int // frames that left nothing
-		bytes    int // of a frame that was cut short
+		bytes    int // of a truncated frame
 	}{
 		"in a gap, and before the next frame": {start - 1, start, 0, 0},
 		"in a preamble":                       {start + 1, start + 2, 1, 0},
@@ -279,15 +281,15 @@ func TestCut(t *testing.T) {
 			require.NoError(t, o.check(), name)
 			require.Equal(t, uint64(count-c.lost-damaged), wire.Arrived, name)
 			if damaged != 0 {
-				// The first that did not arrive whole ends when its last byte has come.
+				// The first incomplete frame ends when its last byte has come.
 				require.Equal(t, start+onTheWay(c.bytes)-4*byteTime, o.ends[1][frame], name)
 			}
 		}
 	}
 }
 
-// The model of reordering: a frame goes on behind so many that passed it, or
-// when its time is up.
+// The model of reordering: a frame continues after the given number have passed
+// it, or when its time is up.
 func TestReorder(t *testing.T) {
 	const count = 150
 	order := func(faults string) ([]int, outcome) {
@@ -309,11 +311,12 @@ func TestReorder(t *testing.T) {
 	require.Equal(t, []int{10}, with(o.log[0], layout.WireFaultReorder))
 	got, _ = order("0>1:reorder=frame 11 behind 5")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 15, 10}, straight()[16:]), got)
-	// Two that are held back together go on in their order.
+	// Two delayed together continue in their order.
 	got, _ = order("0>1:reorder=frame 11 behind 2,reorder=frame 12")
 	require.Equal(t, slices.Concat(straight()[:10], []int{12, 11, 13, 10}, straight()[14:]), got)
 
-	// Nothing passes it in time: it goes on at its time, and at the end of all.
+	// Nothing passes it in time: it continues at its time limit, and at the end
+	// of the run.
 	got, o = order("0>1:reorder=frame 11 behind 100 within 90us")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 10}, straight()[15:]), got)
 	begin := max(o.log[0][10].start+90*host.Microsecond, o.ends[1][13]-flight+gapTime)
@@ -332,12 +335,13 @@ func TestReorder(t *testing.T) {
 	again, _ := order("0>1:reorder=20% behind 3")
 	require.Equal(t, got, again)
 
-	// With copies, losses and damage: what passes is what arrives, copies count once.
+	// With copies, losses and damage: arriving frames pass, copies count once.
 	o = run(t, setup{faults: "0>1:reorder=30% behind 2,duplicate=30%,drop=10%,corrupt=10%", count: count})
 	require.Equal(t, model(o.log[0], 2), numbers(o.received[1]))
 }
 
-// model gives the order of arrival by the log, for frames that all have time.
+// model computes the order of arrival from the log, for frames without a time
+// limit.
 func model(log []logged, behind int) (got []int) {
 	type waiting struct{ frame, left int }
 	var back []waiting
@@ -377,7 +381,7 @@ func model(log []logged, behind int) (got []int) {
 	return got
 }
 
-// A hold comes behind the faults: what they leave is kept in its order.
+// A hold comes behind the faults: it keeps the order of what they pass.
 func TestHeldWireWithFaults(t *testing.T) {
 	const count = 100
 	const faults = "0>1:drop=10%,duplicate=10%,corrupt=10%,reorder=10%"
@@ -390,21 +394,21 @@ func TestHeldWireWithFaults(t *testing.T) {
 	require.Greater(t, o.ends[1][0], 3*host.Millisecond)
 }
 
-// What is held back finds the NIC in its next life.
+// A delayed frame meets the NIC after its reset.
 func TestResetWhileFramesAreHeldBack(t *testing.T) {
 	const count = 20
 	o := run(t, setup{faults: "0>1:reorder=100% within 5ms", count: count, oneWay: true, resetAt: 2 * host.Millisecond})
 	require.NoError(t, o.check())
 	require.Greater(t, o.ends[1][0], 5*host.Millisecond)
-	// What came before the reset was taken, and what comes while it lasts is lost.
+	// Frames before the reset were received, and those during it are lost.
 	o = run(t, setup{faults: "0>1:reorder=frame 1 within 5ms behind 100", count: count, oneWay: true, resetAt: 200 * host.Microsecond})
 	got := numbers(o.received[1])
 	require.Equal(t, 0, got[len(got)-1])
 	require.Less(t, len(got), count)
 }
 
-// Who waits for ever for a frame that is lost is told so; one that is held back
-// comes.
+// A thread that waits forever for a lost frame gets an error; a delayed frame
+// arrives.
 func TestWaitsEnd(t *testing.T) {
 	for faults, want := range map[string]error{"0>1:drop=100%": bridge.ErrDeadlock, "0>1:corrupt=100%": bridge.ErrDeadlock, "0>1:cut=0s..": bridge.ErrDeadlock, "0>1:reorder=100% within 5ms": nil} {
 		_, err := play(t, setup{faults: faults, count: 1, oneWay: true, during: func(t *host.Thread, _ func() int) error {

@@ -16,7 +16,7 @@ import (
 	"hvia/sim/verilate"
 )
 
-// A wire that lies about what it does is found out by the checks of this bench.
+// The checks of these tests detect a wire that misreports what it does.
 func TestMutantWireIsCaught(t *testing.T) {
 	const (
 		faults = "sim/fabric/wire_faults.cc"
@@ -29,7 +29,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 			return errors.Join(err, o.check())
 		}
 	}
-	// dropped wants certain frames dropped, by a faultless simulator's word.
+	// dropped requires the drops that a simulator without bugs reports.
 	dropped := func(faults string) func(program string) error {
 		return func(program string) error {
 			want, err := play(t, setup{faults: faults, count: count, frame: via})
@@ -50,7 +50,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 			return err
 		}
 	}
-	// late wants frames to arrive at their times.
+	// late requires arrivals at the expected times.
 	late := func(faults string, from func(i int, l logged) host.Time) func(program string) error {
 		return func(program string) error {
 			o, err := play(t, setup{faults: faults, count: count, program: program})
@@ -67,7 +67,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		}
 		return err
 	}
-	// What is done to the frames before it does not move it.
+	// Changes to the frames before it do not move it.
 	plain := run(t, setup{count: count, frame: via})
 	ninth := plain.log[0][8].start
 	for i, c := range []struct {
@@ -93,7 +93,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{faults, "lot < *r->share", "lot <= *r->share + 30000000", dropped("0>1:drop=10%")},
 		{faults, "if (start < r.from ||", "if (start <= r.from ||", dropped("0>1:drop=" + text(ninth) + "..")},
 		{faults, "start >= r.to) return false;", "start > r.to) return false;", dropped("0>1:drop=" + text(ninth-1) + ".." + text(ninth))},
-		// The choices of a kind in one direction must be its own.
+		// The choices of a kind in one direction must be independent.
 		{faults, "static_cast<uint64_t>(r.kind), alike}", "alike}", dropped("0>1:drop=10%")},
 		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, 1", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
 		{link, "if (--b->left != 0)", "if (b->left-- != 0)", ordered("0>1:reorder=20% behind 2", 2)},
@@ -123,7 +123,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 	}
 }
 
-// What the simulator is told directly must make sense, too.
+// The simulator also checks faults in its arguments.
 func TestWireFaultArgumentsRefused(t *testing.T) {
 	program := simulator(t)
 	start := func(nodes int, arguments ...string) error {

@@ -25,17 +25,17 @@ import (
 
 const (
 	messageBytes = 2*layout.MaxPayload + 1000 // three frames
-	areaBytes    = 2 * layout.AttPageBytes    // room for a message
+	areaBytes    = 2 * layout.AttPageBytes    // capacity for a message
 	viaPatience  = 10 * host.Millisecond
 )
 
-// viaOutcome is what two users of VIA saw of four messages of three frames: an RDMA
-// write and a send that the wire may have spoilt, and another of each.
+// viaOutcome is what two users of VIA saw of four messages of three frames: an
+// RDMA write and a send that the wire may have damaged, and another of each.
 type viaOutcome struct {
 	receives [2]viaReceive
 	async    []layout.AsyncError
-	writes   [2][]byte // what lies where the RDMA writes went
-	sends    [2][]byte // what lies where the sends went
+	writes   [2][]byte // memory of the RDMA writes
+	sends    [2][]byte // memory of the sends
 	digest   bridge.Digest
 }
 
@@ -44,7 +44,7 @@ type viaReceive struct {
 	length int
 }
 
-// viaMessage is what message i has.
+// viaMessage is the content of message i.
 func viaMessage(i int) []byte {
 	b := make([]byte, messageBytes)
 	for k := range b {
@@ -53,7 +53,7 @@ func viaMessage(i int) []byte {
 	return b
 }
 
-// speak plays the four messages on hosts of a device whose wire fails.
+// speak plays the four messages on hosts of a device over a lossy link.
 func speak(t *testing.T, device driver.Device, faults string, arguments ...string) viaOutcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -122,7 +122,7 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			}
 			o.receives[i] = viaReceive{uint32(got.Status()), got.Length()}
 		}
-		// The last message tells nobody.
+		// Nothing reports the last message.
 		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*host.Millisecond)); err != nil {
 			return err
 		}
@@ -150,9 +150,9 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 	return o
 }
 
-// A message that loses its middle frame, or gets it too late, is what unreliable
-// delivery owes: its beginning, an error for the receiver, and nothing of it
-// behind the gap. What follows is whole.
+// For a message that loses its middle frame, or gets it too late, unreliable
+// delivery owes the first frame, an error for the receiver, and nothing behind
+// the gap. The next message is complete.
 func TestViaOnAFailingWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -205,13 +205,13 @@ func TestViaOnAFailingWire(t *testing.T) {
 	}
 }
 
-// The same on cards whose every clock is simulated, twice, and on cards that
-// pass frames on while they come: the FCS is known only when they have begun.
+// The same on cards whose every clock is simulated, twice, and on cut-through
+// cards: they know the FCS only after they have started to pass a frame on.
 func TestCardOnAFailingWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
-	// The last frame of all is held back for longer than anything else goes on.
+	// The last frame is delayed for longer than everything else takes.
 	const faults = "0>1:drop=message 1 frame 2,corrupt=message 2 frame 2,reorder=message 4 frame 3 within 300us"
 	o := speak(t, driver.DeviceHvia, faults)
 	require.Equal(t, viaMessage(3), o.sends[1])
@@ -232,9 +232,9 @@ func TestCardOnAFailingWire(t *testing.T) {
 	}
 }
 
-// whole is what of a message's memory must not hold bytes that came with a bad
-// FCS. A card that passes frames on has written some of the second by then, and
-// says that the message is spoilt; behind that frame there is nothing.
+// whole is the part of a message's memory that must not hold bytes with a bad
+// FCS. A cut-through card has written some of the second frame by then, and
+// reports that the message is damaged; behind that frame there is nothing.
 func whole(b []byte) [2]string {
 	return [2]string{string(b[:layout.MaxPayload]), string(b[2*layout.MaxPayload:])}
 }

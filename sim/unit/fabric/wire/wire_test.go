@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire_test has the wire fail on request, between plain NICs and
-// between cards, and holds what arrives against what was sent and against what
-// the simulator says it did to each frame.
+// Package wire_test injects faults into the wire, between plain NICs and
+// between cards, and compares what arrives with what was sent and with what the
+// simulator reports for each frame.
 package wire_test
 
 import (
@@ -32,24 +32,24 @@ import (
 
 const (
 	pace     = 20 * host.Microsecond // from frame to frame, more than any takes
-	afterAll = 30 * host.Millisecond // for what is delayed
-	testType = 0x88b7                // EtherType of frames without a VIA header
+	afterAll = 30 * host.Millisecond // from frame to frame, more than any takes
+	testType = 0x88b7                // for delayed frames
 )
 
 // setup is one run: each node sends frames at a pace to the other.
 type setup struct {
 	faults  string
 	seed    uint64 // of the models
-	program string // a simulator with a planted fault
+	program string // a simulator with an injected bug
 	mode    sim.Mode
-	count   int                                          // of frames, of each node
+	count   int                                          // frames of each node
 	frame   func(node, i int) []byte                     // shape if nil
 	oneWay  bool                                         // node 1 does not send
 	resetAt host.Time                                    // when node 1's NIC meets RST#, if not 0
 	during  func(t *host.Thread, count func() int) error // on a further thread of node 1; count is of frames there
 }
 
-// outcome is what came of a run.
+// outcome is the outcome of a run.
 type outcome struct {
 	faults   sim.WireFaults
 	sent     [2][][]byte    // by sender
@@ -75,7 +75,7 @@ func (l logged) has(kinds ...layout.WireFault) bool {
 	return false
 }
 
-// shape is a frame of some size that names its sender and its number.
+// shape is a frame of some size with its sender and its number.
 func shape(node, i int) []byte {
 	sizes := []int{layout.MinFrame, 61, 64, 100, 333, 1000, layout.MaxFrame}
 	f := make([]byte, sizes[i%len(sizes)])
@@ -91,7 +91,7 @@ func shape(node, i int) []byte {
 	return f
 }
 
-// number is a frame's place among those of its sender.
+// number is a frame's index among those of its sender.
 func number(f []byte) int { return int(binary.BigEndian.Uint32(f[layout.EthernetHeaderSize+1:])) }
 
 func numbers(frames [][]byte) (out []int) {
@@ -300,9 +300,9 @@ func onTheWay(bytes int) host.Time {
 	return host.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
 }
 
-// check holds an outcome without reordering against itself: what arrived is
-// what was sent but for what the log says, and the counts say the same. It
-// returns the first thing that is wrong.
+// check checks the consistency of an outcome without reordering: the received
+// frames are the sent ones with the changes in the log, and the counts agree.
+// It returns the first error.
 func (o *outcome) check() error {
 	for node := range 2 {
 		var want [][]byte
