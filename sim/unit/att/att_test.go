@@ -47,9 +47,9 @@ func specOf(width int) verilate.Spec {
 	}
 }
 
-// The card and the model get the same random life of the table: regions
-// come and go, three clients translate at the same time, entries contradict themselves,
-// the card is reset. Every answer must be the model's.
+// The card and the model get the same random operations: regions come and go,
+// three clients translate at the same time, entries contradict themselves, the
+// card is reset. Every answer must be the model's.
 func TestDifferential(t *testing.T) {
 	program := unit.Build(t, spec())
 	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick(), corePeriod: 30_000})
@@ -82,8 +82,8 @@ func TestStraps(t *testing.T) {
 	}
 }
 
-// A table in host memory behind a bus of 64 bits, at other ratios of the clocks,
-// and with pauses in which time is skipped.
+// A table in host memory behind a bus of 64 bits, at other ratios of the
+// clocks, and with pauses in which time is skipped.
 func TestHostMemory(t *testing.T) {
 	program := unit.Build(t, specOf(64))
 	for _, period := range []int64{8_000, 15_000, 40_000} {
@@ -101,8 +101,8 @@ func TestHostMemory(t *testing.T) {
 	require.NotZero(t, with.jumps, "nothing was skipped")
 }
 
-// A bus that fails makes an operation an error, never a wrong answer, and what the
-// card cannot read it does not believe.
+// A bus error makes an operation an error, never a wrong answer, and the card
+// does not use what it could not read.
 func TestHostMemoryFails(t *testing.T) { require.NoError(t, hostMemoryFails(t, unit.Build(t, spec()))) }
 
 func hostMemoryFails(t *testing.T, program string) error {
@@ -115,10 +115,11 @@ func hostMemoryFails(t *testing.T, program string) error {
 	entry := reg.Entry.Dwords()
 	const never = -1
 	for _, c := range []struct {
-		reads, writes int // transfers that go well
+		reads, writes int // successful transfers
 		want          [9]uint8
 	}{
-		// limit, level 2, level 1, translation, invalidation, translation; level 1, limit, translation
+		// limit, level 2, level 1, translation, invalidation, translation;
+		// level 1, limit, translation
 		{never, never, [9]uint8{0, 0, 0, none, 0, noHandle, 0, 0, noHandle}},
 		{never, 0, [9]uint8{1, 1, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
 		{never, 5, [9]uint8{1, 1, 1, noHandle, 1, noHandle, 1, 1, noHandle}},
@@ -187,7 +188,8 @@ const (
 	backend  = uint8(layout.AttErrorBackend)
 )
 
-// The same with other ratios of the clocks, and with the SDRAM slower than the core.
+// The same with other ratios of the clocks, and with the SDRAM slower than the
+// core.
 func TestClockRatios(t *testing.T) {
 	program := unit.Build(t, spec())
 	for _, period := range []int64{8_000, 10_000, 15_000, 40_000} {
@@ -197,8 +199,8 @@ func TestClockRatios(t *testing.T) {
 	}
 }
 
-// The same with first flops of the synchronisers that resolve each change at
-// random: every crossing's latency varies, no answer does.
+// The same with synchronisers whose first flops resolve each change at random:
+// every crossing's latency varies, no answer does.
 func TestMetastable(t *testing.T) {
 	s := spec()
 	s.Name += "_metastable"
@@ -210,7 +212,7 @@ func TestMetastable(t *testing.T) {
 	t.Logf("%s", r)
 }
 
-// Skipping quiet time changes no answer and no time.
+// Skipping idle time changes no answer and no time.
 func TestSkippingIsExact(t *testing.T) {
 	program := unit.Build(t, spec())
 	for i := range uint64(4) {
@@ -234,19 +236,19 @@ func TestLatency(t *testing.T) {
 	require.LessOrEqual(t, l.cold.median(), 10, "cold")
 	require.LessOrEqual(t, l.cold.quantile(0.98), 10, "cold, all but those that met a refresh")
 	require.Less(t, l.warm.median(), l.cold.median(), "warm")
-	// Without the kept entry every translation costs what a cold one does.
+	// Without the cached entry every translation takes as long as a cold one.
 	k := latency(t, program, unit.Seed(t), 1<<layout.StrapNoAttOverlap)
 	t.Logf("with NoAttOverlap: %v", k.cold)
 	require.Empty(t, k.warm, "a level-1 entry was kept")
 	require.Equal(t, l.cold.median(), k.cold.median())
-	// An SDRAM of a third of the speed is no faster in any case.
+	// An SDRAM with a third of the speed is no faster in any case.
 	s := latency(t, program, unit.Seed(t), 1<<layout.StrapSlowSdram)
 	t.Logf("with SlowSdram: cold %v, warm %v", s.cold, s.warm)
 	require.Greater(t, s.cold.quantile(0), l.cold.quantile(0))
 	require.Greater(t, s.warm.quantile(0), l.warm.quantile(0))
 }
 
-// The differential run finds each of these faults.
+// The differential run finds each of these bugs.
 func TestMutants(t *testing.T) {
 	const host = 1 << layout.StrapAttInHostMemory
 	straps := map[string]uint32{"entry_kept": 1 << layout.StrapNoAttOverlap, "unchecked_address": host, "words_awaited": host, "wrong_level": host}
@@ -276,7 +278,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// The run with a bus that fails finds each of these.
+// The run with bus errors finds each of these bugs.
 func TestFailureMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"write_error_lost":   {File: memory, Old: "assign mem_werr_o      = host_i & answer_err;", New: "assign mem_werr_o      = host_i & answer_err & 1'b0;"},

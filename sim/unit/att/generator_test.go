@@ -11,13 +11,13 @@ import (
 	"hvia/layout"
 )
 
-// state is the table's memory as the card should see it.
+// state is the expected content of the table's memory.
 type state struct {
 	image att.Image
 	limit uint32
 }
 
-// answer is what a translation may say.
+// answer is a permitted answer of a translation.
 type answer struct {
 	code  layout.AttError
 	trans att.Translation
@@ -55,32 +55,32 @@ func (s *state) apply(u update) {
 	}
 }
 
-// region is a registered region as the generator remembers it.
+// region is the generator's record of a registered region.
 type region struct {
 	handle att.Handle
 	start  uint64
 	length uint64
 	tag    uint16
-	client uint8 // where it was used last, so that stale copies are looked for there
+	client uint8 // of its last use, where stale copies are looked up
 	vi     uint8
 }
 
-// generator invents the life of the table.
+// generator makes random operations of the table.
 type generator struct {
 	rng     *rand.Rand
 	o       options
 	table   *att.Table
-	limit   uint32 // of the card: the table's entries and some that hold nonsense
+	limit   uint32 // of the card: the table's entries and some with invalid content
 	live    []*region
 	stale   []*region
 	odd     []*region // entries that contradict themselves
 	oddGen  uint16
 	nextID  uint32
-	before  state // after the last update that is done
-	after   state // after the update under way as well
+	before  state // after the last completed update
+	after   state // after the update in progress as well
 	pending map[uint32]*translation
 	updates map[uint32]update
-	current bool // an update is under way
+	current bool // an update is in progress
 	res     *result
 }
 
@@ -93,7 +93,7 @@ type translation struct {
 const oddEntries = 4
 
 func (g *generator) play(b *bench) error {
-	// Before the first limit every handle is refused.
+	// Before the first limit every handle is rejected.
 	if err := g.batch(b, g.translations(20), opRun); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (g *generator) update(kind uint8, argument, length uint32, words []uint32, 
 	}
 }
 
-// newLimit forgets everything and starts a new table.
+// newLimit drops all regions and starts a new table.
 func (g *generator) newLimit() update {
 	g.limit = 16 + uint32(g.rng.IntN(100))
 	table, err := att.NewTable(g.limit - oddEntries)
@@ -158,7 +158,7 @@ func (g *generator) newLimit() update {
 	return g.update(opLimit, g.limit, 0, nil, false)
 }
 
-// someUpdates is one step in the table's life.
+// someUpdates is one step of changes to the table.
 func (g *generator) someUpdates() []update {
 	switch n := g.rng.IntN(100); {
 	case n < 50 && g.table.Len() < int(g.table.Limit()):
@@ -205,7 +205,7 @@ func (g *generator) register() []update {
 		start = ^uint64(0) - uint64(pages)*layout.AttPageBytes + 1
 	case 1:
 		start = 0
-	case 2: // around 4 GiB, where carries go
+	case 2: // around 4 GiB, where carries occur
 		start = 1<<32 - uint64(g.rng.IntN(3))*layout.AttPageBytes
 	}
 	start += head
@@ -228,11 +228,11 @@ func (g *generator) register() []update {
 	}
 }
 
-// contradiction puts an entry that makes no sense where no region is.
+// contradiction writes an invalid entry where no region is.
 func (g *generator) contradiction() []update {
 	var list []update
 	if len(g.odd) == oddEntries {
-		// The contract asks for the invalidation of what is overwritten.
+		// The contract requires the invalidation of overwritten entries.
 		r := g.odd[0]
 		g.odd = g.odd[1:]
 		g.stale = append(g.stale, r)
@@ -270,7 +270,8 @@ func (g *generator) contradiction() []update {
 	case 7:
 		e.LastBytes = uint16(g.rng.IntN(2)) * (4097 + uint16(g.rng.IntN(1000)))
 	case 8:
-		// The longest entry that makes sense: its level-2 entries are whatever lies there.
+		// The longest valid entry: its level-2 entries are the present memory
+		// content.
 		e.Level2Address = layout.AttSdramBytes - 4*e.Pages
 		level2 := make([]uint32, e.Pages)
 		for i := range level2 {
@@ -287,7 +288,7 @@ func (g *generator) contradiction() []update {
 	return append(list, g.update(opWrite, att.Level1Address(index), uint32(len(entry)), entry, false))
 }
 
-// refusedUpdate is one that the card must refuse without effect.
+// refusedUpdate is one that the card must reject without effect.
 func (g *generator) refusedUpdate() update {
 	words := []uint32{g.rng.Uint32(), g.rng.Uint32()}
 	switch g.rng.IntN(6) {
@@ -304,7 +305,8 @@ func (g *generator) refusedUpdate() update {
 	}
 	h := att.MakeHandle(layout.AttLevel1Count-1, 1)
 	if len(g.stale) > 0 {
-		// A new table counts generations from the start: an old handle may name a new region.
+		// A new table counts generations from the start: an old handle may name
+		// a new region.
 		if old := g.stale[g.rng.IntN(len(g.stale))].handle; !g.alive(old) {
 			h = old
 		}
@@ -312,7 +314,8 @@ func (g *generator) refusedUpdate() update {
 	return g.update(opInvalidate, uint32(h), 0, nil, true)
 }
 
-// alive says whether a valid entry has the handle, once all updates so far are done.
+// alive reports whether a valid entry has the handle, after all completed
+// updates.
 func (g *generator) alive(h att.Handle) bool {
 	for _, list := range [][]*region{g.live, g.odd} {
 		for _, r := range list {
@@ -324,7 +327,7 @@ func (g *generator) alive(h att.Handle) bool {
 	return false
 }
 
-// tag comes from few values, some of which are each other with bytes swapped.
+// tag comes from few values, some of which are byte-swapped forms of others.
 func (g *generator) tag() uint16 {
 	return []uint16{0x0001, 0x0100, 0x1234, 0x3412, 0xffff, 0}[g.rng.IntN(6)]
 }
@@ -354,7 +357,7 @@ func (g *generator) translation() operation {
 	var r *region
 	switch n := g.rng.IntN(100); {
 	case n < 62 && len(g.live) > 0:
-		// Near ones again and again, so that copies are hit.
+		// Often near ones, so that copies are hit.
 		i := g.rng.IntN(len(g.live))
 		if g.rng.IntN(2) == 0 {
 			i = len(g.live) - 1 - g.rng.IntN(min(3, len(g.live)))
@@ -423,8 +426,8 @@ func (g *generator) place(op *operation, r *region) {
 	}
 }
 
-// batch queues translations beside the updates sent before, runs them all
-// and judges what happened.
+// batch queues translations beside the updates sent before, runs them all and
+// checks the answers.
 func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 	for _, op := range ops {
 		g.pending[op.ID] = &translation{op: op}
@@ -455,7 +458,7 @@ func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 		}
 	}
 	if kind == opReset {
-		// What was half written is unknown, and nothing of it is believed.
+		// What was half written is unknown, and the card must not use it.
 		g.before.limit, g.after.limit = 0, 0
 		g.current = false
 		g.res.resets++
@@ -550,7 +553,7 @@ func (g *generator) judge(e event) error {
 	return nil
 }
 
-// finish ends the simulation and compares its own figures with ours.
+// finish ends the simulation and compares its counts with ours.
 func (g *generator) finish(b *bench) error {
 	if err := b.send(operation{Kind: opFinish}, nil); err != nil {
 		return err
@@ -585,7 +588,8 @@ func (g *generator) finish(b *bench) error {
 	if got != want {
 		return fmt.Errorf("statistics: translations, level-1 reads, level-2 reads, refused, invalidations are %d; answers say %d", got, want)
 	}
-	// The strobe counts refreshes after initialisation, which has eight; a reset may swallow one.
+	// The strobe counts refreshes after initialisation, which has eight; a
+	// reset may suppress one.
 	if inits := g.res.resets + 1; f[5] > f[6] || f[6]-f[5] > 9*inits {
 		return fmt.Errorf("statistics: %d refreshes strobed of %d given, with %d initialisations", f[5], f[6], inits)
 	}

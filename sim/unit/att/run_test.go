@@ -22,7 +22,7 @@ import (
 	"hvia/layout"
 )
 
-// Records of the bench's two streams; see cc/att_tb.cc.
+// Records of the testbench's two streams; see cc/att_tb.cc.
 type operation struct {
 	Kind, Lane, VI, Access     uint8
 	Delay, Tag                 uint16
@@ -135,7 +135,7 @@ func (b *bench) next() (event, error) {
 	return e, nil
 }
 
-// fail explains a broken pipe by what the simulation said.
+// fail adds the simulation's message to a broken pipe.
 func (b *bench) fail(err error) error {
 	b.inPipe.Close()
 	werr := b.cmd.Wait()
@@ -160,7 +160,7 @@ type result struct {
 	updates    uint64
 	refused    uint64
 	resets     uint64
-	raced      uint64 // translations under way while an update was
+	raced      uint64 // translations in progress during an update
 	raceBoth   uint64 // of these, with different answers before and after
 	codes      map[layout.AttError]uint64
 	level1     uint64
@@ -220,7 +220,7 @@ func (c clocks) String() string {
 
 type latencies struct{ cold, warm clocks }
 
-// latency measures translations that nothing disturbs but refresh: of many
+// latency measures translations without disturbance except refresh: of many
 // regions in many rows, cold and then warm.
 func latency(t *testing.T, program string, seed uint64, straps uint32) latencies {
 	t.Helper()
@@ -246,7 +246,8 @@ func latency(t *testing.T, program string, seed uint64, straps uint32) latencies
 	sendUpdate(g.update(opLimit, entries, 0, nil, false))
 	g.table, g.limit = table, entries
 	for range 1000 {
-		// Spread over level-1 rows by using every fourth entry, and over level-2 rows by size.
+		// Spread over level-1 rows by using every fourth entry, and over
+		// level-2 rows by size.
 		for range 3 {
 			_, err := table.Register(att.Region{Start: 0, Length: 1, Pages: []uint32{0}})
 			check(err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pci_test holds the PCI side of the card (master, target,
-// configuration space, arbiter) against models of the bus and of its users.
+// Package pci_test tests the PCI side of the card (master, target,
+// configuration space, arbiter) with models of the bus and of its users.
 package pci_test
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const requesters = 6
 
-// machine is a width of the card's master and one of the bus it sits on.
+// machine is a width of the card's master and one of its bus.
 type machine struct {
 	name      string
 	card, bus int // bits
@@ -78,7 +78,8 @@ func build(t *testing.T, s verilate.Spec) string {
 	return program
 }
 
-// run returns the bench's figures, or its complaint. Further arguments are for Verilator.
+// run returns the testbench's figures, or its error text. Further arguments are
+// for Verilator.
 func run(t *testing.T, program, scenario string, bus int, seed, clocks uint64, more ...string) (map[string]uint64, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -106,8 +107,8 @@ func mustRun(t *testing.T, m machine, scenario string, clocks uint64) map[string
 	return figures
 }
 
-// each runs a test on every machine, the short run on those with a bus of
-// their own width.
+// each runs a test on every machine, the short run on those whose bus has the
+// card's width.
 func each(t *testing.T, f func(*testing.T, machine)) {
 	for _, m := range machines {
 		if testing.Short() && m.card != m.bus {
@@ -117,8 +118,8 @@ func each(t *testing.T, f func(*testing.T, machine)) {
 	}
 }
 
-// requireWidths: a card of 64 bits gets its 64 bits on a bus that has them,
-// and copes where the bridge does not grant them; no other does either.
+// requireWidths: a card of 64 bits transfers 64 bits on a bus that has them,
+// and 32 where the bridge does not grant them; no other does either.
 func requireWidths(t *testing.T, m machine, f map[string]uint64) {
 	t.Helper()
 	if m.card == 64 && m.bus == 64 {
@@ -205,8 +206,8 @@ func TestDirected(t *testing.T) {
 // card that always has the next one ready, a transaction of the host included.
 var burstClocks = map[string]uint64{"32": 176, "64": 112, "64_on_32": 176}
 
-// Everybody asks all the time. The bounds must be met, and the load must be
-// heavy enough to need them.
+// All masters request all the time. The bounds must be met, and the load must
+// be heavy enough to need them.
 func TestFairness(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "fairness", clocks(200_000))
@@ -228,8 +229,8 @@ func TestFairness(t *testing.T) {
 
 // 512-byte bursts back to back at memory without wait states: address phase,
 // one clock of decode (AD turnaround for reads), the data, one idle clock. A
-// single requester has one request of a kind outstanding, so it pays for the
-// way back to it and for arbitration (2 clocks here) on top.
+// single requester has one request of a kind outstanding, so the return path
+// and arbitration (2 clocks here) come on top.
 func TestSpeed(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "speed", 0)
@@ -241,7 +242,7 @@ func TestSpeed(t *testing.T) {
 	})
 }
 
-// A core that answers late is a broken contract, which the checker reports; a
+// A core that answers late breaks its contract, which the checker reports; a
 // build without assertions shows that the bus survives it.
 func TestLateCore(t *testing.T) {
 	if testing.Short() {
@@ -256,7 +257,7 @@ func TestLateCore(t *testing.T) {
 	require.NotZero(t, f["core_reads"])
 }
 
-// Each planted fault must be found by one of the scenarios.
+// One of the scenarios must find each injected bug.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs builds of its own")

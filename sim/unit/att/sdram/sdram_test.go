@@ -41,7 +41,6 @@ func TestController(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults.
 func TestControllerMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"rcd":               {File: numbers, Old: "SdramRcdClocks = 2;", New: "SdramRcdClocks = 1;"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package async_test holds the collector of asynchronous errors against a model.
+// Package asyncerrors_test compares the collector of asynchronous errors with a
+// model.
 package asyncerrors_test
 
 import (
@@ -51,7 +52,6 @@ var mutants = map[string]verilate.Mutant{
 	"code_changes": {File: collector, Old: "if (valid_i[s]) begin", New: "if (valid_i[s] || (s == 2 && valid_i[1])) begin"},
 }
 
-// The bench fails on each of the planted faults.
 func TestAsyncErrorsMutants(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(mutants)) {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,8 @@ func spec(width int) verilate.Spec {
 	}
 }
 
-// TestRaw runs both rings at all sizes, with restarts, bus errors and bad entries, against a model.
+// TestRaw runs both rings at all sizes, with restarts, bus errors and bad
+// entries, against a model.
 func TestRaw(t *testing.T) {
 	for _, width := range []int{32, 64} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
@@ -58,7 +59,6 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestRawMutants: the bench fails on each of these faults.
 func TestRawMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"tail_mask":      {File: ring, Old: "(fetch_q != (tail_i & mask))", New: "(fetch_q != tail_i)"},

@@ -53,8 +53,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// Three counters may be hit in every clock. With a fourth one events would be lost:
-// the checker says so.
+// Three counters may increment in every clock. A fourth would lose events: the
+// checker reports it.
 func TestCountersStorm(t *testing.T) {
 	program := unit.Build(t, spec())
 	_, err := unit.Run(t.Context(), program, unit.Seed(t), 1, "+storm=3")
@@ -63,7 +63,6 @@ func TestCountersStorm(t *testing.T) {
 	require.ErrorContains(t, err, "counters: an event is lost")
 }
 
-// TestRegistersFaults: the bench fails on each of these faults.
 func TestRegistersFaults(t *testing.T) {
 	fault := func(name, file, old, new string) unit.Switched {
 		return unit.Switched{Name: name, File: file, Old: old, New: new}

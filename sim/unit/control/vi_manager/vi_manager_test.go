@@ -58,7 +58,7 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// outcomes lists every status that each command can end with.
+// outcomes lists every possible status of each command.
 func outcomes() []string {
 	vi := []layout.CommandStatus{layout.CommandStatusBadArgument, layout.CommandStatusBadState}
 	argument := vi[:1]
@@ -89,7 +89,6 @@ func outcomes() []string {
 	return append(names, fmt.Sprintf("op%d_status%d", layout.CommandOpcodeResizeCompletionQueue+1, layout.CommandStatusBadOpcode))
 }
 
-// TestManagerFaults: the bench fails on each of these faults.
 func TestManagerFaults(t *testing.T) {
 	anchors := map[string]string{
 		manager:  "localparam int unsigned Lanes = W / 32;",

@@ -43,7 +43,6 @@ func TestDma(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults.
 func TestDmaMutants(t *testing.T) {
 	small := unit.Sizes{Short: 2_000, Normal: 2_000, Long: 2_000}
 	for name, m := range map[string]verilate.Mutant{

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unit runs the Verilated benches of single RTL blocks from Go tests:
-// the seed, the size, the time limit, and the figures that a bench prints.
+// Package unit runs the Verilated testbenches of single RTL blocks from Go
+// tests: the seed, the size, the time limit, and the figures that a testbench
+// prints.
 package unit
 
 import (
@@ -21,15 +22,15 @@ import (
 	"hvia/sim/verilate"
 )
 
-// DefaultSeed is what a bench runs with unless HVIA_SEED is set.
+// DefaultSeed is the seed unless HVIA_SEED is set.
 const DefaultSeed = 20040217
 
-// Sizes of one bench, in its own unit of work.
+// Sizes are the sizes of one unit test, in its unit of work.
 type Sizes struct {
 	Short, Normal, Long uint64
 }
 
-// Pick returns the size that this run asks for.
+// Pick returns the size of this run.
 func (s Sizes) Pick() uint64 {
 	switch {
 	case testing.Short():
@@ -67,8 +68,8 @@ func Build(t *testing.T, spec verilate.Spec) string {
 	return program
 }
 
-// Run runs a bench and returns the figures it printed as lines of "name
-// value"; other lines are ignored. It gets further arguments as they are.
+// Run runs a testbench and returns the figures that it prints as lines of "name
+// value"; it ignores other lines. Further arguments are passed unchanged.
 func Run(ctx context.Context, program string, seed, size uint64, more ...string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
@@ -94,7 +95,7 @@ func Run(ctx context.Context, program string, seed, size uint64, more ...string)
 	return figures, nil
 }
 
-// MustPass builds and runs a bench and logs its figures.
+// MustPass builds and runs a testbench and logs its figures.
 func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
 	t.Helper()
 	program := Build(t, spec)
@@ -109,7 +110,7 @@ func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
 	return figures
 }
 
-// Netlist returns the same bench on what Yosys makes of its RTL.
+// Netlist returns the same testbench with the Yosys netlist of its RTL.
 func Netlist(spec verilate.Spec) verilate.Spec {
 	spec.Name += "_netlist"
 	spec.Netlist = true
@@ -135,10 +136,9 @@ func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes) {
 	}
 }
 
-// Fault begins a subtest for a planted fault that needs a build of its own, and
-// skips it unless it is wanted: all are with HVIA_MUTANTS=1 or HVIA_LONG=1, and a
-// plain run does about one in four, always the same ones, because a build costs
-// half a minute.
+// Fault starts a subtest for an injected bug that needs a separate build.
+// HVIA_MUTANTS=1 and HVIA_LONG=1 run all of them; a plain run does about one in
+// four, always the same ones, because a build takes half a minute.
 func Fault(t *testing.T) {
 	t.Helper()
 	if allFaults() {
@@ -151,9 +151,9 @@ func Fault(t *testing.T) {
 	}
 }
 
-// FaultySimulator begins a test that builds the whole simulator with faults in
-// it, and skips it unless all faults are wanted: the build takes minutes, and the
-// benches of the blocks try theirs in every run.
+// FaultySimulator starts a test that builds the complete simulator with bugs in
+// it. It skips the test unless all bugs are requested: the build takes minutes,
+// and the tests of the blocks try theirs in every run.
 func FaultySimulator(t *testing.T) {
 	t.Helper()
 	if !allFaults() {
@@ -165,7 +165,8 @@ func allFaults() bool {
 	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
-// MustCatch builds a bench with one planted fault and requires that it fails.
+// MustCatch builds a testbench with one injected bug and requires that it
+// fails.
 func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mutant, sizes Sizes) {
 	t.Helper()
 	Fault(t)
@@ -179,14 +180,14 @@ func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mu
 	t.Logf("caught: %s", firstLine(err.Error()))
 }
 
-// Switched is a planted fault that lies dormant in the program until a run switches
-// it on, so that all faults of a bench need one build. New is what stands for Old,
-// with the word FAULT for the condition that it is on.
+// Switched is an injected bug that is inactive until a run switches it on, so
+// that all bugs of a testbench need one build. New replaces Old, with the word
+// FAULT for the condition that it is on.
 type Switched struct{ Name, File, Old, New string }
 
-// Plant puts all faults into a spec. A run switches fault number n on with +fault=n,
-// the first one is 1. Behind the text of anchors, which occurs once in the file, a
-// declaration is put.
+// Plant puts all bugs into a spec. A run switches bug number n on with
+// +fault=n, the first one is 1. Anchors are texts that occur once in a file;
+// the declaration of the switch goes behind them.
 func Plant(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched) verilate.Spec {
 	t.Helper()
 	spec.Name += "_faults"
@@ -205,8 +206,8 @@ func Plant(t *testing.T, spec verilate.Spec, anchors map[string]string, faults [
 	return spec
 }
 
-// MustCatchEach builds a bench with all faults, requires that it passes with none of
-// them switched on, and that it fails with each.
+// MustCatchEach builds a testbench with all bugs, requires that it passes with
+// all of them off, and that it fails with each.
 func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched, sizes Sizes) {
 	t.Helper()
 	program := Build(t, Plant(t, spec, anchors, faults))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dp83820_test holds the model of the MAC against a host with memory:
-// every habit that the card relies on, random traffic, and its speed.
+// Package dp83820_test tests the model of the MAC with a host that has memory:
+// every behaviour that the card relies on, random traffic, and its speed.
 package dp83820_test
 
 import (
@@ -41,7 +41,7 @@ func TestDp83820(t *testing.T) {
 	require.EqualValues(t, 1, f["passed"], "the bench ended without its verdict")
 	t.Logf("%v", f)
 	if testing.Short() {
-		return // too few to meet everything
+		return // too few for every case
 	}
 	for _, key := range []string{
 		"sent", "underruns", "received", "received_bad", "rejected", "filtered", "overruns", "cut", "parts", "retries", "disconnects",
@@ -51,9 +51,9 @@ func TestDp83820(t *testing.T) {
 	}
 }
 
-// T10, the MAC's side: 512-byte bursts back to back at 117 +-1 MB/s on the card's
-// bus. The card's target answers a read in 3 clocks and a write in 2, and its
-// arbiter in 1; so does the host of this bench.
+// T10, the MAC's side: 512-byte bursts back to back at 117 +-1 MB/s on the
+// card's bus. The card's target answers a read in 3 clocks and a write in 2,
+// and its arbiter in 1; so does the host of this testbench.
 func TestBurstRate(t *testing.T) {
 	f, err := run(t, 0)
 	require.NoError(t, err)
@@ -72,7 +72,6 @@ func TestBurstRate(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults.
 func TestDp83820Mutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build for each fault")

@@ -39,13 +39,14 @@ func spec(bits int) verilate.Spec {
 	}
 }
 
-// The bench on both widths; it prints what a full frame costs on the bus.
+// The testbench on both widths; it prints the bus clocks of a full frame.
 func TestGec(t *testing.T) {
 	for _, bits := range []int{32, 64} {
 		t.Run(strconv.Itoa(bits), func(t *testing.T) {
 			f := unit.MustPass(t, spec(bits), sizes)
-			// In hundredths of a bus clock of 30 ns. The budget of a 1514-byte frame on the 32-bit bus is 14.3 us sent and 13.7 us
-			// received; the 64-bit bus has nothing to wait for but the wire.
+			// In hundredths of a bus clock of 30 ns. The budget of a 1514-byte
+			// frame on the 32-bit bus is 14.3 us sent and 13.7 us received; the
+			// 64-bit bus waits only for the wire.
 			for name, most := range map[string]uint64{"tx_clocks_x100": 47_700, "rx_clocks_x100": 45_700} {
 				if f[name] > most {
 					t.Errorf("%s is %d, want at most %d", name, f[name], most)
@@ -55,7 +56,6 @@ func TestGec(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults.
 func TestGecMutants(t *testing.T) {
 	small := unit.Sizes{Short: 16, Normal: 16, Long: 16}
 	for name, m := range map[string]verilate.Mutant{
@@ -76,9 +76,10 @@ func TestGecMutants(t *testing.T) {
 	}
 }
 
-// Four FIFOs between the clocks are pushed without a look at their ready: docs/reference/card.md says
-// why they cannot fill. Here each is made to, by a reader whose clock stops and words that nobody sent,
-// and the checker of gec must say so.
+// Four FIFOs between the clocks are pushed without a check of their ready:
+// docs/reference/card.md explains why they cannot fill. Here each is filled, by
+// a reader whose clock stops and extra words, and the checker of gec must
+// report it.
 func TestGecCrossingsThatFill(t *testing.T) {
 	text, err := os.ReadFile("../../../../rtl/mac/dp83820/hvia_gec.sv")
 	require.NoError(t, err)

@@ -32,7 +32,6 @@ func TestPacker(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults.
 func TestPackerMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"rotate":     {File: packer, Old: "aligned} << {fill, 3'b000}", New: "aligned} << {fill + 1'b1, 3'b000}"},

@@ -49,8 +49,7 @@ func TestCrossings(t *testing.T) {
 	}
 }
 
-// The bench fails on each of these faults. A binary pointer passes with ideal
-// flops: only the metastable ones show it.
+// A binary pointer passes with ideal flops: only the metastable ones show it.
 func TestMutants(t *testing.T) {
 	for name, m := range map[string]verilate.Mutant{
 		"binary_pointer":    {File: fifo, Old: "wgray_q <= wbin_d ^ (wbin_d >> 1);", New: "wgray_q <= wbin_d ^ (wbin_d >> 8);"},

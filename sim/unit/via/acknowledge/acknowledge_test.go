@@ -32,7 +32,7 @@ func TestAcknowledge(t *testing.T) { unit.MustPass(t, spec(), sizes) }
 
 func TestAcknowledgeOfFewerVIs(t *testing.T) { unit.FewerVIs(t, spec(), sizes) }
 
-// Faults planted in the block, all in one program: an argument switches one of
+// Bugs injected into the block, all in one program: an argument switches one of
 // them on, and FAULT stands for that switch.
 var faults = []struct {
 	name     string
@@ -75,7 +75,6 @@ func run(t *testing.T, program string, n int) error {
 	return nil
 }
 
-// The bench fails on each of these faults, and on none of them switched off.
 func TestAcknowledgeFaults(t *testing.T) {
 	const anchor = "  localparam int unsigned Every  ="
 	s := spec()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package completion_test holds the completion writer, its completion queues and the notifications
-// against a model of every clock.
+// Package completion_test compares the completion writer, its completion queues
+// and the notifications with a model in every clock.
 package completion_test
 
 import (
@@ -45,7 +45,7 @@ func spec(width int) verilate.Spec {
 	}
 }
 
-// What a run of normal size must have met.
+// Events that a run of normal size must include.
 var covered = []string{
 	"source_0", "source_1", "source_2", "source_3", "completions_without_entry", "completions_refused", "status_errors", "report_waits",
 	"entries", "entries_taken", "entries_after_reading", "entries_of_full_ring", "entries_of_no_ring", "entries_at_page_begin",
@@ -71,8 +71,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Planted faults, all in one program; each comes alive by the argument
-// +fault_<name>, which puts wrong in the place of right inside the text at.
+// Injected bugs, all in one program; the argument +fault_<name> activates each,
+// which replaces right by wrong inside the text at.
 var faults = map[string]struct{ file, at, right, wrong string }{
 	"entry_first": {
 		file: completion, at: "else if (accept) state_q <= write ? Request : Refused;", right: "write ? Request : Refused",
@@ -191,7 +191,6 @@ func faulty(t *testing.T) string {
 	return unit.Build(t, s)
 }
 
-// The bench fails on each of these faults, and passes the same program without.
 func TestCompletionFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a run of the bench for each: left to the normal run")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package descriptor_test holds the descriptor path, from the doorbell page to the status word,
-// against a model that follows the queues as plain lists.
+// Package descriptor_test compares the descriptor path, from the doorbell page
+// to the status word, with a model of the queues as plain lists.
 package descriptor_test
 
 import (
@@ -24,8 +24,8 @@ const (
 	completion = "rtl/via/hvia_completion.sv"
 )
 
-// In epochs. An epoch is some thousand clocks of one mixture of speeds; the first four hold every
-// special one.
+// In epochs. An epoch is some thousand clocks of one mixture of speeds; the
+// first four have every special one.
 var sizes = unit.Sizes{Short: 8, Normal: 110, Long: 3_000}
 
 func spec(width string) verilate.Spec {
@@ -46,9 +46,9 @@ func spec(width string) verilate.Spec {
 	}
 }
 
-// What a run of normal size must have met at least once: every kind of descriptor, of broken
-// doorbell and of failure, resets and disconnections in every phase, and doorbells at every distance
-// from the take of the descriptor before theirs.
+// Events that a run of normal size must include: every kind of descriptor, of
+// broken doorbell and of failure, resets and disconnections in every phase, and
+// doorbells at every distance from the fetch of the descriptor before theirs.
 func covered() []string {
 	names := []string{
 		"idle_ends", "resets_in_traffic", "completions", "cover_overrun_send", "cover_overrun_receive",
@@ -100,7 +100,8 @@ func covered() []string {
 	for err := 1; err <= 5; err++ {
 		names = append(names, fmt.Sprintf("cover_att_error_%d", err))
 	}
-	// The queue does one thing in two clocks: a take and a commit are at least two apart.
+	// The queue does one thing in two clocks: a take and a commit are at least
+	// two apart.
 	for clocks := 2; clocks <= 8; clocks++ {
 		names = append(names, fmt.Sprintf("cover_commit_before_take_%d", clocks),
 			fmt.Sprintf("cover_commit_after_take_%d", clocks))
@@ -119,15 +120,15 @@ func TestDescriptorPath(t *testing.T) {
 			for _, name := range covered() {
 				require.NotZero(t, figures[name], "the run never met %s", name)
 			}
-			// The rarest phase: either of the two will do.
+			// The rarest phase: one of the two is enough.
 			require.NotZero(t, figures["cover_clear_link_owed"]+figures["cover_disconnect_link_owed"],
 				"the run never took a VI away while a link was owed")
 		})
 	}
 }
 
-// Planted faults, all of them in one simulator, because a build takes longer than a run; an input of
-// the bench's top switches each of them on.
+// Injected bugs, all of them in one simulator, because a build takes longer
+// than a run; an input of the testbench's top switches each of them on.
 var faults = []struct {
 	name, file, old, new string // FAULT stands for the switch
 }{
@@ -237,7 +238,7 @@ var faults = []struct {
 	{"receive completion traced as a send's", completion, "trace_event_o = receive_q ?", "trace_event_o = receive_q && !FAULT ?"},
 }
 
-// run runs the bench with one planted fault switched on.
+// run runs the testbench with one injected bug switched on.
 func run(t *testing.T, program string, fault int) error {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, fmt.Sprintf("--seed=%d", unit.Seed(t)), "--size=60",
@@ -249,7 +250,6 @@ func run(t *testing.T, program string, fault int) error {
 	return nil
 }
 
-// The bench fails on each of the planted faults, and on none of them switched off.
 func TestDescriptorPathFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a simulator with faults")

@@ -41,9 +41,9 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// Faults planted in the engine. All of them are in one program, because a
-// build takes longer than a run; an argument switches one of them on, and
-// FAULT stands for that switch.
+// Bugs injected into the engine. All of them are in one program, because a
+// build takes longer than a run; an argument switches one of them on, and FAULT
+// stands for that switch.
 var faults = []struct {
 	name     string
 	old, new string
@@ -119,7 +119,7 @@ var faults = []struct {
 	{"the wrong number is refused", "say_number = number;", "say_number = FAULT ? expected + 32'd1 : number;"},
 }
 
-// run runs the program with fault n switched on, 0 = none.
+// run runs the program with bug n switched on, 0 = none.
 func run(t *testing.T, program string, n int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -131,7 +131,6 @@ func run(t *testing.T, program string, n int) error {
 	return nil
 }
 
-// The bench fails on each of these faults.
 func TestReceiveFaults(t *testing.T) {
 	const anchor = "  localparam int unsigned WordW       ="
 	s := spec(32)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger_test holds the send ledger against its rules and against peers that watch it.
+// Package sendledger_test tests the send ledger against its rules and against
+// peers that check it.
 package sendledger_test
 
 import (
@@ -23,11 +24,11 @@ const (
 	walker = "rtl/via/hvia_deadline_walker.sv"
 )
 
-// Runs of about 12,000 clocks and their end, behind the cases that have a name.
+// Runs of about 12,000 clocks and their end, after the named cases.
 var sizes = unit.Sizes{Short: 40, Normal: 400, Long: 20_000}
 
-// Clocks from an Open, in a ledger that has nothing else to do, to its answer: it
-// is read in the first one and answered in the next.
+// Clocks from an Open, in an idle ledger, to its answer: it is read in the
+// first one and answered in the next.
 const openLatency = 1
 
 func spec() verilate.Spec {
@@ -68,7 +69,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// The bench passes on what Yosys makes of the ledger, too.
+// The testbench also passes with the Yosys netlist of the ledger.
 func TestLedgerNetlist(t *testing.T) {
 	figures := unit.MustPass(t, unit.Netlist(spec()), unit.Sizes{Short: 5, Normal: 15, Long: 2000})
 	require.EqualValues(t, openLatency, figures["open_latency"], "clocks of an Open")
@@ -77,7 +78,8 @@ func TestLedgerNetlist(t *testing.T) {
 	}
 }
 
-// Memories of structs, of which Yosys makes registers. The RTL with them passes.
+// Memories of structs, from which Yosys makes registers. The RTL with them
+// passes.
 func TestLedgerNetlistFaults(t *testing.T) {
 	for _, f := range []struct{ name, old, new string }{
 		{"records", "logic [$bits(record_rd_q)-1:0]     record_mem", "record_t record_mem"},
@@ -90,9 +92,9 @@ func TestLedgerNetlistFaults(t *testing.T) {
 	}
 }
 
-// Faults planted in the ledger. All of them are in one program, because a build
-// takes longer than a run; an argument switches one of them on, and FAULT stands
-// for that switch.
+// Bugs injected into the ledger. All of them are in one program, because a
+// build takes longer than a run; an argument switches one of them on, and FAULT
+// stands for that switch.
 var faults = []struct {
 	name     string
 	file     string
@@ -153,7 +155,6 @@ var faults = []struct {
 	{"the search for a handle leaves out the last VI", ledger, "search_q    <= search_vi_q != '1;", "search_q    <= search_vi_q != (FAULT ? ~hvia_params_pkg::vi_t'(1) : '1);"},
 }
 
-// The bench fails on each of these faults.
 func TestLedgerFaults(t *testing.T) {
 	anchors := map[string]string{
 		ledger: "  localparam int unsigned Messages     =",

@@ -21,10 +21,10 @@ const tx = "rtl/via/hvia_tx_engine.sv"
 
 var sizes = unit.Sizes{Short: 6, Normal: 200, Long: 10_000}
 
-// Clocks from the offer of a descriptor to the last beat of its frame in the
-// packet buffer, neighbours at their fastest, one segment at a page's begin: a
-// message of 4 bytes, and one of a full frame. At 32 bits they are those of the
-// engine before it could gather.
+// Clocks from the start of a descriptor to the last beat of its frame in the
+// packet buffer, with the fastest neighbours and one segment at the start of a
+// page: a message of 4 bytes, and one of a full frame. At 32 bits they are
+// those of the engine before it supported gather.
 var latency = map[int][2]int{32: {15, 388}, 64: {14, 204}}
 
 func spec(width int) verilate.Spec {
@@ -52,8 +52,8 @@ func TestTransmit(t *testing.T) {
 	}
 }
 
-// Planted faults, all in one program; each comes alive by the argument
-// +fault_<name>, which puts wrong in the place of right inside the text at.
+// Injected bugs, all in one program; the argument +fault_<name> activates each,
+// which replaces right by wrong inside the text at.
 var faults = map[string]struct{ at, right, wrong string }{
 	"bound": {
 		at: ".job_bound_i(seg_left_q)", right: "seg_left_q", wrong: "{16'd0, job_len}",
@@ -231,7 +231,6 @@ func faulty(t *testing.T) string {
 	return unit.Build(t, s)
 }
 
-// The bench fails on each of these faults, and passes the same program without.
 func TestTransmitFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a run of the bench for each: left to the normal run")

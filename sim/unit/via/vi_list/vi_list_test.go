@@ -22,13 +22,12 @@ func spec() verilate.Spec {
 	}
 }
 
-// The list of VIs against a plain queue, with every VI entering at any time, also
-// in the clock in which it leaves.
+// The list of VIs compared with a plain queue, with every VI entering at any
+// time, also in the clock in which it leaves.
 func TestList(t *testing.T) { unit.MustPass(t, spec(), sizes) }
 
 func TestListOfFewerVIs(t *testing.T) { unit.FewerVIs(t, spec(), sizes) }
 
-// The bench fails on each of these faults.
 func TestListFaults(t *testing.T) {
 	unit.MustCatchEach(t, spec(), map[string]string{list: "  hvia_params_pkg::vi_t vi_mem [hvia_params_pkg::VICount];"}, []unit.Switched{
 		{Name: "a push in the clock of the pop is lost", File: list, Old: "|| (pop_i &&", New: "|| (pop_i && !FAULT &&"},
