@@ -30,7 +30,7 @@ func TestWavesOnAFullDisk(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	c := DefaultConfig()
 	c.Size, c.WaveFile = 4, filepath.Join(dir, "y.fst")
-	for _, fill := range []int{64 << 10, 40 << 10} { // for no wave, and for some
+	for _, fill := range []int{64 << 10, 40 << 10} { // the rest fits no wave, or a part
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "fill"), make([]byte, fill), 0o644))
 		r, err := Run(t.Context(), c)
 		require.ErrorIs(t, err, sim.ErrOutput)

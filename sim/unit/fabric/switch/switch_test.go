@@ -375,8 +375,8 @@ func TestLearningAndFlooding(t *testing.T) {
 		action{node: 3, destination: multicast, source: station(3)},
 		action{node: 1, destination: station(3), source: station(1)},
 		action{node: 1, destination: station(1), source: station(9)}, // behind the same port
-		action{node: 0, destination: pause, source: station(0)},      // a group is no valid source
-		action{node: 2, destination: station(0), source: multicast},  // a group is nobody's source
+		action{node: 0, destination: pause, source: station(0)},      // ends at the switch
+		action{node: 2, destination: station(0), source: multicast},  // a group is no valid source
 		action{node: 0, destination: multicast, source: station(0)},
 	)})
 	require.Equal(t, []int{1, 3, 4, 8}, o.to(0))

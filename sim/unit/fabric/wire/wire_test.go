@@ -32,8 +32,8 @@ import (
 
 const (
 	pace     = 20 * host.Microsecond // from frame to frame, more than any takes
-	afterAll = 30 * host.Millisecond // from frame to frame, more than any takes
-	testType = 0x88b7                // for delayed frames
+	afterAll = 30 * host.Millisecond // for delayed frames
+	testType = 0x88b7                // EtherType of frames without a VIA header
 )
 
 // setup is one run: each node sends frames at a pace to the other.
