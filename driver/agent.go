@@ -42,7 +42,6 @@ type AsyncError struct {
 	Lost       int    // with code Overflow: number of dropped errors
 }
 
-// queuedError is an asynchronous error that waits for the program.
 type queuedError struct {
 	AsyncError
 	since host.Time
@@ -126,7 +125,6 @@ type peerAttempt struct {
 	waiting []waitingThread
 }
 
-// waitingThread waits for the end of a peer-to-peer attempt.
 type waitingThread struct {
 	from host.ThreadID
 	q    request
@@ -196,7 +194,6 @@ func (a *agent) loop() error {
 	return nil
 }
 
-// step waits for one event and handles it.
 func (a *agent) step() error {
 	timeout := host.Never
 	if next := min(a.engine.Next(), int64(a.device.deadline())); next != connect.Never {
@@ -273,7 +270,6 @@ func (a *agent) reply(to host.ThreadID, id uint32, r *reply, err error) {
 	a.broken(a.thread.Publish(p.replies.Physical(nil, offset, replySlot)...))
 }
 
-// message handles one request.
 func (a *agent) message(from host.ThreadID, data []byte) {
 	p, owner := a.processOf(from), from == host.ThreadID{Node: a.thread.ID().Node, Rank: ServiceRank}
 	if !owner && (p == nil || p.ended) {
@@ -642,7 +638,6 @@ func (a *agent) forget(n *nic, g *region) error {
 	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(g.address, g.length)))
 }
 
-// modifyRegion changes a region's tag and rights.
 func (a *agent) modifyRegion(n *nic, q *request) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
@@ -771,7 +766,6 @@ func (a *agent) counters(q *request, r *reply) error {
 	return err
 }
 
-// interrupt serves the node's interrupt.
 func (a *agent) interrupt() error {
 	errors, err := a.device.interrupt(func(frame []byte) {
 		if a.fatal == nil {
@@ -789,7 +783,6 @@ func (a *agent) interrupt() error {
 	return a.fatal
 }
 
-// asyncErrors handles the asynchronous errors that are queued in the device.
 func (a *agent) asyncErrors() error {
 	waiting, dropped, err := a.device.asyncErrors()
 	if err != nil {
@@ -813,7 +806,6 @@ func (a *agent) asyncErrors() error {
 	return a.fatal
 }
 
-// asyncError handles one asynchronous error.
 func (a *agent) asyncError(e AsyncError) {
 	if e.VI >= len(a.vis) {
 		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.VI)

@@ -11,7 +11,6 @@ import (
 	"hvia/layout"
 )
 
-// cardDevice implements device with the card.
 type cardDevice struct {
 	agent    *agent
 	card     *Card

@@ -17,7 +17,6 @@ import (
 // MaxCQEntries is the largest number of entries of a completion queue.
 const MaxCQEntries = 1 << layout.CompletionQueueMaxLog2
 
-// cq is the agent's record of a completion queue.
 type cq struct {
 	process    *process
 	nic        uint32 // 0 = not in use
@@ -62,7 +61,6 @@ func (a *agent) spendPin(b *mem.Buffer) error {
 	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
 }
 
-// unpin ends the card's use of a ring.
 func (a *agent) unpin(p *process, b *mem.Buffer) error {
 	if err := p.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
 		return err
@@ -160,7 +158,6 @@ func (a *agent) resizeCQ(index int, q *request, r *reply) error {
 	return old.Free()
 }
 
-// tie counts the work queues of completion queues.
 func (a *agent) tie(queues [2]uint8, by int) {
 	for _, k := range queues {
 		if k > 0 {

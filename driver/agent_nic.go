@@ -49,7 +49,6 @@ type mvia struct {
 	protocols []Protocol // besides M-VIA
 }
 
-// notification is an armed notification that has come.
 type notification struct {
 	kind  layout.NotifyKind
 	index int // of the VI, or the completion queue
@@ -192,7 +191,6 @@ func (m *mvia) counter(n layout.Counter) (uint32, error) {
 	return m.counts[n] + v, err
 }
 
-// interrupt serves the NIC's interrupt.
 func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
 	t := m.agent.thread
 	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt()); err != nil {
@@ -301,7 +299,6 @@ func (m *mvia) carryOut(t *host.Thread, index int) error {
 
 // The methods below implement softvia.Environment.
 
-// Translate translates by the agent's table.
 func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []mem.Range, ok bool) {
 	for first := true; first || n > 0; first = false {
 		t, err := m.agent.table.Translate(att.Handle(handle), va, n, tag, access)
@@ -324,7 +321,6 @@ func (m *mvia) store(err error) {
 	}
 }
 
-// Store copies to physical memory.
 func (m *mvia) Store(t *host.Thread, address uint32, data []byte) {
 	copy(m.direct[address:], data)
 	m.store(t.Publish(mem.Range{Address: address, Length: uint32(len(data))}))
@@ -358,13 +354,11 @@ func (m *mvia) Posted(t *host.Thread, id softvia.QueueID) {
 	}
 }
 
-// Async queues an asynchronous error for the agent.
 func (m *mvia) Async(t *host.Thread, code layout.AsyncError, vi int) {
 	m.errors = append(m.errors, AsyncError{Code: code, VI: vi})
 	m.call(t)
 }
 
-// Notify queues an armed notification that has come for the agent.
 func (m *mvia) Notify(t *host.Thread, kind layout.NotifyKind, index int) {
 	m.notified = append(m.notified, notification{kind, index})
 	m.call(t)

@@ -34,7 +34,6 @@ func (a *agent) vi(n *nic, q *request) (*vi, error) {
 	return v, nil
 }
 
-// wish checks the attributes that a program requests.
 func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	w := connect.Attributes{Reliability: q.Reliability, Rights: q.Rights, MaxTransferSize: q.MaxTransferSize}
 	if w.MaxTransferSize == 0 {
@@ -65,7 +64,6 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	return w, t, nil
 }
 
-// context writes a VI's context into a command's payload.
 func (v *vi) context(payload layout.VIContext, state layout.VIState) {
 	attributes := uint32(state)<<layout.VIContextAttributesStateLsb |
 		uint32(v.attributes.Reliability)<<layout.VIContextAttributesReliabilityLsb |
@@ -374,7 +372,6 @@ func (a *agent) elsewhere(q *request) error {
 	return nil
 }
 
-// peerRequest starts a request for a peer-to-peer connection.
 func (a *agent) peerRequest(p *process, q *request) error {
 	if q.Timeout == 0 {
 		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
@@ -395,7 +392,6 @@ func (a *agent) peerRequest(p *process, q *request) error {
 	return nil
 }
 
-// peerEnded ends an attempt at a peer-to-peer connection.
 func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, err error) {
 	v := &a.vis[index]
 	if v.peer == p && v.state == layout.VIStateConnectPending {
@@ -414,7 +410,6 @@ func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, 
 	}
 }
 
-// result fills in the result of an attempt.
 func (p *peerAttempt) result(index int, r *reply) error {
 	r.Object = uint32(index)
 	r.theirs(p.theirs)
@@ -455,7 +450,6 @@ func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
 	return nil
 }
 
-// connected ends a connection attempt and replies to the waiting program.
 func (a *agent) connected(from host.ThreadID, q *request, index int, theirs connect.Attributes, err error) {
 	if a.vis[index].state == layout.VIStateConnectPending {
 		if err == nil {
@@ -476,14 +470,12 @@ func (a *agent) connected(from host.ThreadID, q *request, index int, theirs conn
 
 var _ connect.Owner = (*agent)(nil)
 
-// Send puts a frame on the wire.
 func (a *agent) Send(frame []byte) {
 	if a.fatal == nil {
 		a.broken(a.device.send(frame))
 	}
 }
 
-// Connect has the card connect a VI.
 func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 	v := &a.vis[e.Index]
 	if v.state != layout.VIStateConnectPending {
@@ -504,7 +496,6 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 	})
 }
 
-// Disconnect has the card disconnect a VI.
 func (a *agent) Disconnect(index int) {
 	if a.fatal == nil {
 		a.note("disconnect", a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil))

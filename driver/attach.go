@@ -47,7 +47,6 @@ func (a *agent) attach(from host.ThreadID) error {
 	return nil
 }
 
-// link is the NIC as its protocols see it.
 type link struct{ m *mvia }
 
 var _ Link = link{}

@@ -64,7 +64,6 @@ type Card struct {
 	dropped  uint64
 }
 
-// ring is one raw ring and its frame buffers.
 type ring struct {
 	entries *mem.Buffer
 	frames  *mem.Buffer

@@ -39,7 +39,6 @@ func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buff
 	return &CQ{Number: int(r.Object), nic: nic, generation: r.Generation, host: h}, ring, err
 }
 
-// ring returns the ring that the agent has allocated.
 func (h *Host) ring(r reply) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(r.Address)

@@ -47,7 +47,6 @@ type device interface {
 	// too. It reports whether the region is gone, which it may be after an
 	// error.
 	change(h att.Handle, tag uint16, rights Rights) (gone bool, err error)
-	// viCommand executes a VI command.
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error
 	// queueCommand executes a completion queue command, Create and Resize with
 	// the physical address of a ring and the log2 of its entries. It returns

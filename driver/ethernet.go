@@ -51,7 +51,6 @@ type Ethernet struct {
 	}
 }
 
-// queued is a frame in the transmit ring.
 type queued struct {
 	entries uint32
 	done    func(t *host.Thread)
@@ -242,14 +241,11 @@ func ringEntry(b *mem.Buffer, i int) layout.RawEntry {
 	return layout.RawEntry(b.Bytes()[i*layout.RawEntrySize : (i+1)*layout.RawEntrySize])
 }
 
-// Transmit sends one frame: a copy of head, then the contents of ranges of host
-// memory, which the NIC reads itself; their frames must be in use (pinned) and
-// must not change until done is called. It spends the work for a packet on the
-// calling thread: in the interrupt service if called there. While the ring is
-// full it waits. A NIC that reads nothing for 100 ms meanwhile is an error and
-// not a lost frame: its wire takes a frame every 12 us, whatever the receiver
-// does, so it must be broken. done may be nil; it is called on the thread that
-// finds the frame read, inside any call into the driver.
+// Transmit sends one frame, as Link.Transmit does. The ranges must be in frames
+// that are in use (pinned). In the interrupt service it spends its work there.
+// If the NIC reads nothing for 100 ms while the ring is full, that is an error
+// and not a lost frame: its wire takes a frame every 12 us, whatever the
+// receiver does, so the NIC must be broken.
 func (e *Ethernet) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	if err := e.queue(t, head, body, done); err != nil {
 		return fmt.Errorf("driver: send a frame through the plain NIC of node %d: %w", t.ID().Node, err)

@@ -61,7 +61,6 @@ func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *
 	return l
 }
 
-// run runs a body on each thread, by node and rank.
 func (l *lan) run(t *testing.T, bodies map[host.ThreadID]func(t *host.Thread) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -86,7 +85,6 @@ func (l *lan) run(t *testing.T, bodies map[host.ThreadID]func(t *host.Thread) er
 	require.NoError(t, errors.Join(failed...))
 }
 
-// header returns an Ethernet header from one node to the other.
 func header(from, to int) []byte {
 	a, b := driver.NodeMAC(to), driver.NodeMAC(from)
 	return append(append(append([]byte(nil), a[:]...), b[:]...), 0x88, 0xb5)
@@ -99,7 +97,6 @@ func (slow) Kernel() host.KernelCosts {
 	return host.KernelCosts{SendPacket: 3 * host.Microsecond}
 }
 
-// open starts the NIC of the thread's node.
 func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, error) {
 	node := t.ID().Node
 	e, err := driver.OpenEthernet(t, l.memory[node], costs)

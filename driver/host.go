@@ -213,7 +213,6 @@ func (h *Host) Logger() *slog.Logger { return h.log }
 // Programs allocate with Allocate, which keeps runs reproducible.
 func (h *Host) Memory() *mem.Memory { return h.memory }
 
-// call sends a request to the agent and waits for its reply.
 func (h *Host) call(t *host.Thread, q *request) (reply, error) {
 	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall())
 }
@@ -288,7 +287,6 @@ func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer
 	return h.buffer(t, r.Address, bytes)
 }
 
-// buffer returns a buffer that the agent has allocated.
 func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, error) {
 	if h.agent != nil {
 		return h.memory.Buffer(address)
@@ -622,8 +620,8 @@ func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, time
 	return remote, nil
 }
 
-// PeerRequest starts a request for a connection with a VI of the host at a
-// remote address that requests one with this VI: with the same discriminators,
+// PeerRequest starts a request for a connection with the VI of the host at a
+// remote address that requests one with this VI, with the discriminators
 // exchanged. It does not wait.
 func (v VI) PeerRequest(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) error {
 	q := v.request(opPeerRequest)

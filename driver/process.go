@@ -60,14 +60,12 @@ func (p *process) prepare() (err error) {
 	return nil
 }
 
-// slot returns the offset of a thread's reply slot.
 func (p *process) slot(rank int) int { return (rank - p.first) * replySlot }
 
 func (p *process) has(rank int) bool {
 	return rank > AgentRank && rank >= p.first && rank < p.first+p.ranks
 }
 
-// processOf returns the process of a thread, or nil.
 func (a *agent) processOf(from host.ThreadID) *process {
 	if from.Node != a.thread.ID().Node {
 		return nil
@@ -82,7 +80,6 @@ func (a *agent) processOf(from host.ThreadID) *process {
 	return nil
 }
 
-// show stores a word in a process's status page.
 func (a *agent) show(p *process, at int, v uint32) {
 	if p == nil || p.ended {
 		return
@@ -91,7 +88,6 @@ func (a *agent) show(p *process, at int, v uint32) {
 	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 4)...))
 }
 
-// shown returns a word of a process's status page.
 func (p *process) shown(at int) uint32 {
 	if p == nil || p.ended {
 		return 0
@@ -118,7 +114,6 @@ func (a *agent) takeBack(p *process) {
 	}
 }
 
-// order executes a request of the agent's owner.
 func (a *agent) order(q *request) {
 	if q.Op != opReclaim {
 		a.log.Warn("dropped an order that the agent does not know", "operation", q.Op.String())
@@ -193,9 +188,9 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 }
 
 // Reclaim destroys everything that a process had on the card, wherever it was
-// interrupted, and removes the process; its peers lose their connections. When
-// it returns nil, the card uses none of the process's memory. The thread is the
-// owner's, of rank ServiceRank. For an unknown process it does nothing.
+// interrupted, and removes the process; its peers lose their connections. After
+// nil the card uses none of its memory. The thread is the owner's, of rank
+// ServiceRank. An unknown process is no error.
 func (h *Host) Reclaim(t *host.Thread, id int) error {
 	a := h.agent
 	fail := func(err error) error {

@@ -17,14 +17,12 @@ type Quota struct {
 	Regions int
 }
 
-// use counts one kind of objects of a process.
 type use struct {
 	name, flag string // name of the kind, and the flag of hvia up that limits it
 	limit      int
 	count      int
 }
 
-// uses returns the counts of a new process with this quota.
 func (q Quota) uses() (u uses) {
 	return uses{
 		vis:     use{"VIs", "--max-vis", q.VIs, 0},
@@ -36,7 +34,6 @@ func (q Quota) uses() (u uses) {
 
 type uses struct{ vis, cqs, tags, regions use }
 
-// check rejects one more object than the limit.
 func (u *use) check(p *process) error {
 	if u.limit > 0 && u.count >= u.limit {
 		return fmt.Errorf("process '%s' has %d %s, the most that one process may have (hvia up %s): %w", p.name, u.count, u.name, u.flag, host.ErrResource)

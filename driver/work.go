@@ -76,7 +76,6 @@ func (v VI) Doorbell(receive bool) uint32 {
 	return at + layout.DoorbellSend
 }
 
-// cardQueue is a queue of the card.
 type cardQueue struct {
 	host     *Host
 	at       Notifier
@@ -99,7 +98,6 @@ func (q *cardQueue) Wait(sleep bool) Wait {
 	return polling{}
 }
 
-// polling is a wait that polls host memory.
 type polling struct{}
 
 func (polling) Polls()       {}
@@ -136,7 +134,6 @@ func (s *sleeper) Block(t *host.Thread, left func() host.Time, await Await) erro
 	return err
 }
 
-// kernelQueue is a queue of M-VIA.
 type kernelQueue struct {
 	host *Host
 	id   softvia.QueueID // Of is 0 for a completion queue

@@ -175,7 +175,6 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 
 func layoutHash() string { return fmt.Sprintf("%016x", layout.Hash) }
 
-// watch waits for the end of the service.
 func (p *Process) watch() {
 	defer close(p.done)
 	var r hub.Reply

@@ -94,7 +94,6 @@ func Run(ctx context.Context, c RunConfig, programs ...Program) (err error) {
 	return nil
 }
 
-// nodeKind returns the simulator's kind of node for a device.
 func nodeKind(d driver.Device) string {
 	if d == driver.DeviceMvia {
 		return "nic"

@@ -90,7 +90,6 @@ func (t *Thread) SpendInService(l Layer, span Time) error {
 	return nil
 }
 
-// enterAccount adds time that has been spent.
 func (t *Thread) enterAccount(l Layer, asked, span Time) {
 	if span <= 0 {
 		return
@@ -101,7 +100,6 @@ func (t *Thread) enterAccount(l Layer, asked, span Time) {
 	}
 }
 
-// charged returns the time a charge takes: nothing in free mode.
 func (t *Thread) charged(span Time) Time {
 	if !t.timed() {
 		return 0

@@ -45,9 +45,8 @@ type ThreadID struct {
 func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Rank) }
 
 // Thread is one thread of a simulated host: a program's access to its card, its
-// clock and its other threads. It is not a goroutine, but serves one goroutine
-// at a time; a call during another call returns ErrThreadBusy and changes
-// nothing.
+// clock and other threads. It is not a goroutine, but serves one at a time; a
+// call during another call returns ErrThreadBusy and changes nothing.
 //
 // In timed mode a thread has a virtual clock. Code between two calls takes no
 // simulated time; Charge adds its cost. A node has one processor: charges of
@@ -142,8 +141,8 @@ func (t *Thread) SetContext(ctx context.Context) context.Context {
 }
 
 // Forked returns bridge.ErrForked in a process that was forked from the one
-// that attached the thread, else nil. Every call of a thread returns this error
-// there. It makes no system call.
+// that attached the thread, else nil, without a system call. Every call of a
+// thread returns this error there.
 func (t *Thread) Forked() error {
 	if t.conn == nil {
 		return nil
@@ -234,8 +233,8 @@ type Poll struct {
 	// only the card can end. A process that joined still waits in wall time.
 	Simulated bool
 	// Blocked makes the thread sleep until something happens instead of
-	// polling: it needs no processor, ignores Period, and enters no time in the
-	// thread's account. The caller spends the cost of the wakeup.
+	// polling: it needs no processor, ignores Period, and enters no time in its
+	// account. The caller spends the cost of the wakeup.
 	Blocked bool
 }
 
@@ -400,11 +399,11 @@ func (t *Thread) ResetBus(span Time) error {
 // bridge.ErrDevice. At the release they continue as if sent then: back to back
 // at the wire's rate, with preamble, FCS and gap, and later frames follow. A
 // hold does not delay frames that entered the wire or were released before it.
-// It lets a test measure the receive side alone. The hold belongs to the wire,
-// not to the thread: any thread of the node may release it, and repeating
-// either call changes nothing. Captures and the digest have a frame at the time
-// at which it was sent; the trace event WireEnd is its arrival.
-// ErrInvalidParameter if the fabric has no second node and so no wire.
+// It lets a test measure the receive side alone. Any thread of the node may
+// release the wire, and repeating either call changes nothing. Captures and the
+// digest have a frame at the time at which it was sent; the trace event WireEnd
+// is its arrival. ErrInvalidParameter if the fabric has no second node and so
+// no wire.
 func (t *Thread) HoldWire(hold bool) error {
 	if err := t.enter("hold the wire"); err != nil {
 		return err

@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run runs one program on one node with a fake card.
 func run(t *testing.T, prepare func(c *drivertest.Card), program func(t *host.Thread, h *driver.Host) error) (*drivertest.Fabric, error) {
 	t.Helper()
 	f, err := drivertest.New(1, 2)

@@ -69,7 +69,6 @@ func header(to, from driver.MAC, kind uint16) []byte {
 	return b
 }
 
-// runNICs runs programs on plain NICs, one node each.
 func runNICs(t *testing.T, mains ...func(*host.Thread, *driver.Host) error) error {
 	t.Helper()
 	f, err := drivertest.NewOf(driver.DeviceMvia, len(mains), 2*len(mains))

@@ -239,7 +239,6 @@ func (c *Card) carryOut(op layout.CommandOpcode, b layout.Command) (uint32, layo
 	return 0, layout.CommandStatusDone
 }
 
-// arrive takes a frame from the wire.
 func (c *Card) arrive(frame []byte) {
 	e := layout.EthernetHeader(frame)
 	if mac := macOf(c.regs); c.regs[layout.RegisterControlOffset]&layout.RegisterControlEnableMask == 0 || !bytes.Equal(e.Destination(), mac[:]) {

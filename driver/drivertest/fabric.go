@@ -33,8 +33,9 @@ const (
 
 // Fabric is a set of nodes with fake cards on one wire.
 type Fabric struct {
-	// Lose, when set before the start, is called for every frame and drops those
-	// for which it returns true. The calls are in the order of simulated time.
+	// Lose, when set before the start, is called for every frame and drops
+	// those for which it returns true. The calls are in the order of simulated
+	// time.
 	Lose func(from int, frame []byte) bool
 	// Copies, when set before the start, is called for every frame that Lose
 	// does not drop. It returns the extra delay of each copy; none loses the
@@ -61,7 +62,6 @@ type Node struct {
 	index  int
 }
 
-// device is a node's card as the fabric uses it.
 type device interface {
 	interrupt() bool
 	read(address uint32) uint32
@@ -179,7 +179,6 @@ func (f *Fabric) at(t host.Time, class int, do func()) {
 	heap.Push(&f.events, event{t, class, f.serial, do})
 }
 
-// after schedules device work.
 func (f *Fabric) after(d host.Time, do func()) { f.at(f.now+d, 1<<20, do) }
 
 // port is a thread's end of the fabric.
@@ -285,7 +284,6 @@ func (p *port) decide(at host.Time, w bridge.Wake) {
 	}
 }
 
-// poll checks what may end the wait now.
 func (p *port) poll() {
 	f := p.fabric
 	if !p.waiting || p.decided != nil {
@@ -412,7 +410,6 @@ func (f *Fabric) undecideDeadlines() {
 	}
 }
 
-// stop ends the run for all threads.
 func (f *Fabric) stop(kind error, text string) {
 	f.stopped = &bridge.StopError{Kind: kind, Time: f.now, Text: text}
 	for _, p := range f.ports {

@@ -48,7 +48,6 @@ func (m *hostMemory) close() {
 	_ = unix.Close(m.fd)
 }
 
-// Acquire counts a use of a frame.
 func (m *hostMemory) Acquire(frame int, kind bridge.UseKind) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +55,6 @@ func (m *hostMemory) Acquire(frame int, kind bridge.UseKind) error {
 	return nil
 }
 
-// Release removes a use of a frame.
 func (m *hostMemory) Release(frame int, kind bridge.UseKind) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

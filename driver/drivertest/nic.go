@@ -77,7 +77,6 @@ func (c *NIC) write(address uint32, data []uint32) {
 	}
 }
 
-// arrive takes a frame from the wire.
 func (c *NIC) arrive(frame []byte) {
 	e, mac := layout.EthernetHeader(frame), macOf(c.regs)
 	broadcast := bytes.Equal(e.Destination(), bytes.Repeat([]byte{0xff}, len(mac)))

@@ -12,7 +12,6 @@ import (
 
 const queueDepth = 1 << params.QueueDepthLog2
 
-// doorbell handles a write to a doorbell page.
 func (c *Card) doorbell(offset uint32, data []uint32) {
 	of, known := map[uint32]softvia.Queue{layout.DoorbellSend: softvia.SendQueue, layout.DoorbellReceive: softvia.ReceiveQueue}[offset%layout.DoorbellPageBytes]
 	if !known || len(data) != layout.DoorbellDwords {
@@ -59,7 +58,6 @@ func (c *Card) kick() {
 	})
 }
 
-// engineCard implements the engine's environment with a card.
 type engineCard struct{ c *Card }
 
 var (

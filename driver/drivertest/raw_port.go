@@ -35,7 +35,6 @@ func (f *Fabric) storeWord(n *Node, address, v uint32) {
 	f.written(n.index, address, 4)
 }
 
-// emit puts a frame on the wire.
 func (f *Fabric) emit(from *Node, frame []byte) {
 	if f.Lose != nil && f.Lose(from.index, frame) {
 		return
@@ -95,7 +94,6 @@ func macOf(regs map[uint32]uint32) [6]byte {
 	return [6]byte{byte(low), byte(low >> 8), byte(low >> 16), byte(low >> 24), byte(high), byte(high >> 8)}
 }
 
-// rawPort is the raw port of a card or a plain NIC.
 type rawPort struct {
 	f      *Fabric
 	node   *Node
@@ -110,7 +108,6 @@ type rawPort struct {
 
 func (p *rawPort) reset() { p.head, p.stored, p.part, p.told = [2]uint32{}, nil, nil, nil }
 
-// entry returns the next entry of a ring, if there is one.
 func (p *rawPort) entry(which int) (layout.RawEntry, uint32) {
 	base := []uint32{layout.RegisterRawTransmitBaseOffset, layout.RegisterRawReceiveBaseOffset}[which]
 	size, tail := p.regs[base+4], p.regs[base+8]

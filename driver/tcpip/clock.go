@@ -74,7 +74,6 @@ func (c *clock) advance(to host.Time) {
 	c.now = max(c.now, time.Duration(to/host.Nanosecond))
 }
 
-// next returns the instant of the earliest timer.
 func (c *clock) next() host.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +97,6 @@ func (c *clock) fire() bool {
 	return true
 }
 
-// stop removes all timers.
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

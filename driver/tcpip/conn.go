@@ -67,7 +67,6 @@ func (s *Stack) Listen(t *host.Thread, port uint16) (*Listener, error) {
 	return l, nil
 }
 
-// address converts an address of the stack to one of package net.
 func address(a tcpip.FullAddress, err tcpip.Error) *net.TCPAddr {
 	if err != nil {
 		return &net.TCPAddr{}
@@ -126,7 +125,6 @@ func (l *Listener) Accept(t *host.Thread, timeout host.Time) (*Conn, error) {
 	}
 }
 
-// after returns the end of a timeout.
 func after(t *host.Thread, timeout host.Time) host.Time {
 	if now := t.Now(); timeout < host.Never-now {
 		return now + max(timeout, 0)

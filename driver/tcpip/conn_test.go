@@ -20,7 +20,6 @@ import (
 	"hvia/host"
 )
 
-// accept listens at the port and accepts one connection.
 func accept(th *host.Thread, s *Stack) (*Conn, error) {
 	l, err := s.Listen(th, port)
 	if err != nil {

@@ -70,7 +70,6 @@ func (e *endpoint) take() []byte {
 	return f
 }
 
-// waiting reports whether a frame is queued.
 func (e *endpoint) waiting() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,34 +91,29 @@ func (e *endpoint) WritePackets(packets stack.PacketBufferList) (int, tcpip.Erro
 	return packets.Len(), nil
 }
 
-// AddHeader prepends the Ethernet header to a packet.
 func (e *endpoint) AddHeader(p *stack.PacketBuffer) {
 	header.Ethernet(p.LinkHeader().Push(header.EthernetMinimumSize)).Encode(&header.EthernetFields{
 		SrcAddr: p.EgressRoute.LocalLinkAddress, DstAddr: p.EgressRoute.RemoteLinkAddress, Type: p.NetworkProtocolNumber,
 	})
 }
 
-// ParseHeader removes the Ethernet header.
 func (*endpoint) ParseHeader(p *stack.PacketBuffer) bool {
 	_, ok := p.LinkHeader().Consume(header.EthernetMinimumSize)
 	return ok
 }
 
-// Attach sets the endpoint's stack.
 func (e *endpoint) Attach(d stack.NetworkDispatcher) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.upward = d
 }
 
-// IsAttached reports whether the endpoint has a stack.
 func (e *endpoint) IsAttached() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.upward != nil
 }
 
-// Close drops unsent frames.
 func (e *endpoint) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -41,7 +41,6 @@ type world struct {
 	trace   []tracedFrame
 }
 
-// rules are the parameters of a world.
 type rules struct {
 	costs  host.KernelCosts
 	delay  host.Time // of the wire
@@ -50,7 +49,6 @@ type rules struct {
 	config func(node int) Config
 }
 
-// tracedFrame is a frame on the wire, with its send time.
 type tracedFrame struct {
 	at    host.Time
 	from  int
@@ -264,7 +262,6 @@ func (f *world) attach(n *worldNode) func(*host.Thread, driver.Protocol) (driver
 	}
 }
 
-// serve is the kernel's thread of a node.
 func (f *world) serve(n *worldNode) error {
 	for {
 		f.mu.Lock()
@@ -315,7 +312,6 @@ func (f *world) serve(n *worldNode) error {
 	}
 }
 
-// program is the work of a thread of a node.
 type program struct {
 	node int
 	main func(t *host.Thread, s *Stack) error

@@ -254,7 +254,6 @@ func TestPingPongOverPlainNICs(t *testing.T) {
 	assert.InEpsilon(t, float64(work), float64(half[64<<10]-half[16<<10])/float64((48<<10)/segment), 0.15)
 }
 
-// freePort is a port of a fabric in free mode.
 type freePort struct{ host.Port }
 
 func (freePort) Timed() bool { return false }

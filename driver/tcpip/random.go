@@ -23,7 +23,6 @@ func newRandom(seed uint64, node, use int) *random {
 	return &random{stream: rand.NewChaCha8(key)}
 }
 
-// Read fills p.
 func (r *random) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -102,7 +102,6 @@ type Stack struct {
 	waiting []*sleeper // in order of arrival
 }
 
-// socket is one endpoint of the stack.
 type socket struct {
 	ep     tcpip.Endpoint
 	closed bool
@@ -114,7 +113,6 @@ func (k *socket) state() tcp.EndpointState { return tcp.EndpointState(k.ep.State
 // too.
 func (k *socket) is(e waiter.EventMask) bool { return k.ep.Readiness(e)&e != 0 }
 
-// sleeper is a blocked thread.
 type sleeper struct {
 	rank  int
 	of    *connection // nil if it waits for another event
@@ -138,7 +136,6 @@ func Open(t *host.Thread, h *driver.Host, c Config) (*Stack, error) {
 	return open(h.Node(), h.AttachProtocol, t, words, h.Costs().Kernel(), c)
 }
 
-// open creates a stack on any NIC.
 func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, error), t *host.Thread,
 	words *mem.Buffer, costs host.KernelCosts, c Config,
 ) (*Stack, error) {
@@ -195,7 +192,6 @@ func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, err
 	return s, nil
 }
 
-// configure sets options that differ from the stack's defaults.
 func (s *Stack) configure(c Config) error {
 	sack, recovery, delay, moderate := tcpip.TCPSACKEnabled(c.Sack), tcpip.TCPRecovery(0), tcpip.TCPDelayEnabled(c.Delay), tcpip.TCPModerateReceiveBufferOption(false)
 	congestion := tcpip.CongestionControlOption(c.Congestion)
@@ -417,7 +413,6 @@ func (s *Stack) forget(w *sleeper) {
 	}
 }
 
-// enter starts a system call.
 func (s *Stack) enter(t *host.Thread) error {
 	if id := t.ID(); id.Node != s.node || id.Rank <= driver.AgentRank || 4*(id.Rank+1) > s.words.Len() {
 		return fmt.Errorf("tcpip: thread %v called the stack of node %d: %w: a thread of a program on that node is needed", id, s.node, host.ErrInvalidParameter)

@@ -18,7 +18,6 @@ const port = 7
 
 func there(node int) netip.AddrPort { return netip.AddrPortFrom(Address(node), port) }
 
-// pattern returns n bytes determined by a seed.
 func pattern(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(b)

@@ -26,7 +26,6 @@ import (
 	"hvia/sim/bridge"
 )
 
-// member is a process that has joined.
 type member struct {
 	id     bridge.GuestID
 	name   string
@@ -188,7 +187,6 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	}
 }
 
-// join lets a process join the fabric.
 func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err error) {
 	if want := fmt.Sprintf("%016x", layout.Hash); q.Layout != want {
 		return nil, fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
@@ -376,5 +374,4 @@ func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	return errors.Join(do(t), t.Detach())
 }
 
-// timed reports whether the fabric keeps virtual time.
 func (s *Service) timed() bool { return s.config.Fabric.Mode == sim.Timed }

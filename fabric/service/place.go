@@ -99,7 +99,6 @@ func ownDirectory(dir string) error {
 	return nil
 }
 
-// listen creates the socket.
 func (p *place) listen() (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: p.socket, Net: "unixpacket"})
 	if err != nil {
@@ -122,7 +121,6 @@ func (p *place) hide() {
 	}
 }
 
-// leave releases the name.
 func (p *place) leave() {
 	p.hide()
 	_ = os.Remove(p.lock.Name())

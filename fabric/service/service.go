@@ -111,13 +111,11 @@ type Service struct {
 	pending   int // connections of processes that have not joined
 }
 
-// listener is implemented by *net.UnixListener.
 type listener interface {
 	AcceptUnix() (*net.UnixConn, error)
 	Close() error
 }
 
-// node is a host of the fabric.
 type node struct {
 	number int
 	host   *driver.Host

@@ -121,7 +121,6 @@ func (s *Service) counters(n *node) (map[string]uint32, error) {
 	return all, err
 }
 
-// answerStatus sends a status in as many packets as it takes.
 func (s *Service) answerStatus(c *net.UnixConn) {
 	b, err := json.Marshal(s.Status())
 	if err != nil {

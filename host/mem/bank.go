@@ -22,10 +22,8 @@ const (
 	minBankPages = 2 * blockFrames
 )
 
-// bankTable returns the number of frames of a bank's page table.
 func bankTable(frames int) int { return (frames*spacePages*pageEntry + PageBytes - 1) / PageBytes }
 
-// spaceEnd returns the end of a process's address space.
 func spaceEnd(frames int) uint64 { return firstAddress + uint64(frames)*spacePages*PageBytes }
 
 // bank is a bank as one side maps it: the agent maps all of it, the process
@@ -88,7 +86,6 @@ func NewBank(c Config) (*Memory, error) {
 	return m, nil
 }
 
-// entry returns the page table entry of page i of a buffer.
 func (k *bank) entry(address uint64, i int) []byte {
 	page := int((address-firstAddress)/PageBytes) + i
 	return k.bytes[page*pageEntry : (page+1)*pageEntry]

@@ -107,7 +107,6 @@ type Memory struct {
 // allocate it.
 func New(c Config) (*Memory, error) { return newFrames(c, reservedFrames) }
 
-// newFrames reserves the first frames.
 func newFrames(c Config, reserved int) (*Memory, error) {
 	switch {
 	case c.Frames < minMemoryFrames:
@@ -362,7 +361,6 @@ func (m *Memory) space(pages int) (address uint64, place int, err error) {
 	}
 }
 
-// end returns the virtual address behind a buffer and its guard.
 func (b *Buffer) end() uint64 { return b.address + uint64(len(b.frames)+guardPages)*PageBytes }
 
 func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
@@ -406,7 +404,6 @@ func (m *Memory) populate(b *Buffer, pages int, how Scatter) error {
 	return nil
 }
 
-// mapBuffer maps a window onto a buffer's frames.
 func (m *Memory) mapBuffer(b *Buffer, single bool) error {
 	pages := len(b.frames)
 	base, err := m.window(pages)

@@ -392,7 +392,6 @@ func (e *Engine) leave(now int64, c *connection, reason layout.ConnectionReason,
 	e.finish(c, err)
 }
 
-// finish notifies the waiting program, once.
 func (e *Engine) finish(c *connection, err error) {
 	if f := c.requested; f != nil {
 		c.requested = nil
@@ -496,7 +495,6 @@ func (e *Engine) repeat(now int64, c *connection) {
 	}
 }
 
-// question returns the frame type that an initiator repeats.
 func (c *connection) question() layout.ConnectionType {
 	if c.peers {
 		return layout.ConnectionTypePeerRequest
@@ -684,7 +682,6 @@ func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
 	return c
 }
 
-// request handles a Request at the responder, new or repeated.
 func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
@@ -719,7 +716,6 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions 
 	w.done(Incoming{ID: c.local, Peer: from, Discriminator: c.own, Attributes: c.theirs}, nil)
 }
 
-// peerRequest handles a PeerRequest, new or repeated.
 func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
@@ -788,7 +784,6 @@ func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regi
 	e.repeat(now, c)
 }
 
-// reliable reports whether a level has acknowledgements.
 func reliable(level uint8) bool { return level != uint8(layout.ReliabilityUnreliable) }
 
 func offer(f layout.ConnectionFrame) Offer {

@@ -258,9 +258,7 @@ func TestPeersTimeOutUnconfirmed(t *testing.T) {
 	w.quiet(t)
 }
 
-// On a wire that loses, duplicates, delays and reorders, but not the same frame
-// more than eight times in a row, every attempt ends, both sides agree about
-// the end, and nothing stays behind.
+// TestConnectionsOverABadWire for peers.
 func TestPeersOverABadWire(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		loss := rapid.IntRange(0, 60).Draw(r, "loss")

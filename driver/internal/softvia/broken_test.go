@@ -83,9 +83,8 @@ func (f wireFrame) acknowledges() bool {
 	return f.header().OperationVersion()&layout.ViaHeaderOperationVersionOperationMask == uint8(layout.FrameOperationAcknowledge)
 }
 
-// A peer that responds is waited for: a read whose response comes after many
-// timeouts, and a write whose frames are lost while those of the peer come in
-// order.
+// A peer that responds does not time out: a read whose response comes after
+// many timeouts, and a write with lost frames while the peer's come in order.
 func TestSignsOfLife(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		const limit, timeout = 3, 1 << 10
@@ -191,8 +190,8 @@ func TestSignsOfLife(t *testing.T) {
 }
 
 // What breaks a connection, row by row: each side's completions and
-// asynchronous errors; nothing behind is executed; a NAK is repeated until the
-// VI is connected again.
+// asynchronous errors; work behind stops; a NAK is repeated until the next
+// connection.
 func TestWhatBreaks(t *testing.T) {
 	const long = 3 * layout.MaxPayload
 	end := uint64(pairBytes)

@@ -4,7 +4,6 @@ package softvia
 
 import "hvia/layout"
 
-// completion is the result that is written into a descriptor.
 type completion struct {
 	length, bits uint32
 	echo         layout.StatusOperation
@@ -77,7 +76,6 @@ func (e *Engine[T]) tie(v *viState) {
 	}
 }
 
-// enter writes an entry of a completion queue.
 func (e *Engine[T]) enter(who T, number int, id QueueID, sequence uint16) {
 	q := &e.cqs[number]
 	if q.used && e.full(q) {

@@ -31,7 +31,6 @@ func (l *library) ring(op layout.CommandOpcode, base, log2 uint32) (detail uint3
 	return detail
 }
 
-// take reaps the oldest entry, if there is one.
 func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 	at := l.base + layout.CompletionQueueHeaderSize + l.consumed%(1<<l.log2)*layout.CompletionEntrySize
 	e := layout.CompletionEntry(l.b.memory[at:])
@@ -55,7 +54,7 @@ func (b *bench) command(op layout.CommandOpcode, index int, context layout.VICon
 
 // Completions of many queues in few completion queues: each has one entry, in
 // order, behind its Status, unless the ring is full, which is reported and
-// counted; also through resizes. A reference model has the expected entries.
+// counted; also through resizes. The test compares with a model.
 func TestCompletionQueues(t *testing.T) {
 	const seed, vis, queues, steps = 3, 4, 3, 30_000
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -100,7 +99,6 @@ func TestCompletionQueues(t *testing.T) {
 		b.command(layout.CommandOpcodeConnectVI, vi, context(vi))
 	}
 	var posted, done [vis][2]int
-	// completed models a completion.
 	completed := func(id QueueID) {
 		n := notification{[...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI}
 		if q := tied(id); q >= 0 {

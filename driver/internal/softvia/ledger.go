@@ -39,12 +39,10 @@ type entry struct {
 	handle  uint32
 }
 
-// read reports whether the entry is an RDMA read of this side.
 func (m *entry) read() bool {
 	return m.body.control != nil && m.body.operation() == layout.DescriptorOperationRDMARead
 }
 
-// frames returns the number of its frames.
 func (m *entry) frames() uint32 {
 	if m.read() || m.length == 0 {
 		return 1
@@ -52,7 +50,6 @@ func (m *entry) frames() uint32 {
 	return (m.length-1)/layout.MaxPayload + 1
 }
 
-// end returns the number behind its last frame.
 func (m *entry) end() uint32 { return m.first + m.frames() }
 
 // failed reports whether the entry completes in error in its turn and breaks
@@ -94,7 +91,6 @@ type ledger struct {
 	stuck   bool     // a partly sent message failed: no number can follow its frames
 }
 
-// reliable reports whether the VI's level is a reliable one.
 func (v *viState) reliable() bool {
 	level := layout.Reliability(v.ctx().Attributes() & layout.VIContextAttributesReliabilityMask >> layout.VIContextAttributesReliabilityLsb)
 	return level == layout.ReliabilityDelivery || level == layout.ReliabilityReception
@@ -175,7 +171,6 @@ func (l *ledger) whole(m *entry) bool {
 	return !behind(m.end(), l.una)
 }
 
-// settled completes a message with error bits, or without errors.
 func (e *Engine[T]) settled(who T, index int, m *entry, bits uint32) {
 	if m.unreachable {
 		e.env.Async(who, layout.AsyncErrorPostDescriptor, index)
@@ -222,7 +217,6 @@ func (e *Engine[T]) refuseRead(who T, index int) {
 	e.refuse(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRDMAProtection)
 }
 
-// transmit sends the frames that the window allows.
 func (e *Engine[T]) transmit(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -278,7 +272,6 @@ func (l *ledger) number(m *entry) {
 	l.sending = append(l.sending, m)
 }
 
-// transmitFrame sends the next frame, which belongs to m.
 func (e *Engine[T]) transmitFrame(who T, index int, m *entry) {
 	v := &e.vis[index]
 	l := &v.ledger
@@ -371,7 +364,6 @@ func (e *Engine[T]) answerBytes(v *viState, m *entry, offset, n uint32) (payload
 	return payload, ok
 }
 
-// acknowledged handles an acknowledgement of the peer.
 func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	v := &e.vis[index]
 	l := &v.ledger

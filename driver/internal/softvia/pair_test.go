@@ -50,7 +50,6 @@ type pair struct {
 	log  []wireFrame
 }
 
-// wireFrame is a frame sent by a host.
 type wireFrame struct {
 	from  *host
 	frame []byte
@@ -229,21 +228,18 @@ func (h *host) command(op layout.CommandOpcode, context layout.VIContext) {
 	require.Equal(h.pair.t, layout.CommandStatusDone, status)
 }
 
-// piece is a data segment.
 type piece struct {
 	at     uint32
 	handle uint32
 	n      uint32
 }
 
-// post writes a descriptor to a queue and rings.
 func (h *host) post(of Queue, op layout.DescriptorOperation, pieces []piece, change func(layout.Descriptor)) int {
 	n := h.prepare(of, op, pieces, change)
 	h.ring(of)
 	return n
 }
 
-// prepare writes a descriptor to a queue.
 func (h *host) prepare(of Queue, op layout.DescriptorOperation, pieces []piece, change func(layout.Descriptor)) int {
 	n := h.posted[of]
 	h.posted[of]++
@@ -291,7 +287,6 @@ func (h *host) descriptor(of Queue, n int) layout.Descriptor {
 	return layout.Descriptor(h.memory[h.place(of, n):][:pairSlot])
 }
 
-// ended is the result in a complete descriptor.
 type ended struct {
 	bits      uint32
 	length    uint32

@@ -8,7 +8,6 @@ import (
 	"hvia/layout"
 )
 
-// message is a message in reception.
 type message struct {
 	open      bool // its Last frame has not come
 	empty     bool // there is no descriptor for it, found at its first frame
@@ -23,7 +22,6 @@ type message struct {
 	offset    uint32 // in it
 }
 
-// usesDescriptor reports whether the message uses a receive descriptor.
 func (m *message) usesDescriptor() bool {
 	return m.operation == layout.FrameOperationSend || m.immediate
 }
@@ -144,7 +142,6 @@ func (e *Engine[T]) beginMessage(who T, index int, m message) {
 	v.message = m
 }
 
-// deliver stores the payload of a frame.
 func (e *Engine[T]) deliver(who T, index int, h layout.ViaHeader, data []byte) {
 	m := &e.vis[index].message
 	m.received += uint32(len(data))
@@ -226,7 +223,6 @@ func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byt
 	e.env.Count(layout.CounterReceiveFrame)
 }
 
-// lastFrame ends a complete message.
 func (e *Engine[T]) lastFrame(who T, index int, immediate uint32) {
 	v := &e.vis[index]
 	m := v.message

@@ -21,7 +21,6 @@ const (
 
 var levels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
-// onLevels runs a test at each reliable level.
 func onLevels(t *testing.T, name string, test func(t *testing.T, level layout.Reliability)) {
 	for _, level := range levels {
 		t.Run(fmt.Sprintf("%s/%v", name, level), func(t *testing.T) { test(t, level) })
@@ -124,7 +123,6 @@ func (f *traffic) next() {
 	f.from.ring(SendQueue)
 }
 
-// receive posts a buffer at the peer.
 func (f *traffic) receive(n uint32) (buffer uint32) {
 	buffer = uint32(trafficBuffer + f.to.posted[ReceiveQueue]%(trafficRing/2)*trafficBytes)
 	f.to.post(ReceiveQueue, opSend, []piece{{buffer, localHandle, n}}, nil)

@@ -4,7 +4,6 @@ package softvia
 
 import "hvia/layout"
 
-// send is a fetched descriptor of a send queue.
 type send struct {
 	number  uint64 // counts all sends of the engine
 	body    descriptor
@@ -66,7 +65,6 @@ func (d *descriptor) echo() layout.StatusOperation {
 	}[d.operation()]
 }
 
-// completeSends completes finished sends, in order.
 func (e *Engine[T]) completeSends(who T, index int) {
 	v := &e.vis[index]
 	for len(v.sends) > 0 && v.sends[0].settled && v.sends[0].frames == 0 {
@@ -258,7 +256,6 @@ func (d *descriptor) frame(offset, n uint32, last bool) frameHead {
 	return f
 }
 
-// headers encodes the headers of a frame.
 func (e *Engine[T]) headers(index int, f frameHead) []byte {
 	v := &e.vis[index]
 	b := make([]byte, layout.HeaderBytes)
