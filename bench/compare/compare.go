@@ -274,7 +274,6 @@ func (c Config) largest() int {
 	return n
 }
 
-// captureOf is the capture file of a protocol.
 func (c Config) captureOf(protocol string) string {
 	if c.Capture == "" {
 		return ""
@@ -316,7 +315,6 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	return r, nil
 }
 
-// measure runs the pattern over one protocol.
 func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Recording) error {
 	b, err := costs.New(c.Profile, c.Params)
 	if err != nil {

@@ -48,7 +48,6 @@ func smallCompare(t *testing.T, pattern string) Config {
 	return c
 }
 
-// manyNodes puts each client on a separate node.
 func manyNodes(c Config, nodes int) Config {
 	c.Nodes, c.Clients = nodes, nodes-1
 	return c
@@ -450,7 +449,6 @@ func TestFoldOneWay(t *testing.T) {
 	require.Equal(t, []host.Time{5, us(100)[0]}, []host.Time{from, to})
 	require.Equal(t, 10, row.Messages)
 
-	// Nothing came.
 	none := []host.Time{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 	row, _, _ = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), none)
 	require.Zero(t, row.Messages)
@@ -486,7 +484,7 @@ func TestAtMost(t *testing.T) {
 	require.Equal(t, ranges(0, 4_294_967_295), atMost(ranges(4_294_967_294, 1, 0, 1), 1))
 }
 
-// The receiver hears every client of the largest fabric, although it waits for
+// The receiver serves every client of the largest fabric, although it waits for
 // more words than it can watch; each client is on a separate node.
 func TestCompareManyNodes(t *testing.T) {
 	for _, protocol := range []string{"rdma", "send"} {

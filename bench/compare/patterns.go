@@ -51,7 +51,7 @@ type comparison struct {
 	meet func(t *host.Thread, id uint64, parties int) error
 }
 
-// stage is what is measured together: one size, or the mix.
+// stage is one measurement: one size, or the mix.
 type stage struct {
 	size   int // 0: the mix
 	window int
@@ -351,13 +351,11 @@ func (r *reader) take(t *host.Thread) (int, error) {
 	return -1, nil
 }
 
-// giveUp counts all missing messages as lost.
 func (r *reader) giveUp() {
 	r.lost += r.total - r.next
 	r.next = r.total
 }
 
-// identify finds the message with these bytes.
 func (r *reader) identify(b []byte) (k int, known bool) {
 	for k := r.next; k < min(r.next+lostHorizon, r.total); k++ {
 		if r.matches(k, b) {
@@ -476,7 +474,6 @@ func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	return x.close(t, c)
 }
 
-// server replies to requests.
 func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
 	if err != nil {
@@ -626,7 +623,6 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 	return x.close(t, c)
 }
 
-// receiver takes the messages of all senders.
 func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 	waiting := x.slots()
 	if x.config.Receives > 0 {
@@ -738,7 +734,6 @@ func (x *comparison) nextReader(t *host.Thread, h *driver.Host, readers []*reade
 	return open[i], nil
 }
 
-// tell reports progress after a stage.
 func (x *comparison) tell(t *host.Thread, i int) {
 	if x.config.Progress == nil {
 		return

@@ -350,7 +350,6 @@ func hostUse(a host.Account, messages int) HostUse {
 	return u
 }
 
-// sentBy are the frames that a node sends.
 func sentBy(frames []rig.Frame, node int) iter.Seq[rig.Frame] {
 	return func(yield func(rig.Frame) bool) {
 		for _, f := range frames {

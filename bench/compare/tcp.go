@@ -25,7 +25,6 @@ type tcpStack struct {
 	listeners []*tcpip.Listener
 }
 
-// openTCPNode starts TCP/IP on a node.
 func openTCPNode(t *host.Thread, h *driver.Host, seed uint64, channels int) (*tcpStack, error) {
 	s, err := tcpip.Open(t, h, tcpip.Config{Seed: seed})
 	if err != nil {

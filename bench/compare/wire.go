@@ -26,7 +26,6 @@ type WireEffect struct {
 // faulty reports whether the wire of this run has faults.
 func (c Config) faulty() bool { return len(c.Faults.Faults) > 0 }
 
-// retransmits reports whether a protocol retransmits lost frames.
 func (p protocol) retransmits() bool {
 	return p.tcp || p.level == vipl.ReliableDelivery || p.level == vipl.ReliableReception
 }

@@ -66,7 +66,6 @@ func (d *Table) rows(profile string, x rig.Exchange) (rows []report.PingPongResu
 	return rows
 }
 
-// profiles are those of the runs, in their order.
 func (d *Table) profiles() (names []string) {
 	for _, r := range d.Runs {
 		if !slices.Contains(names, r.Profile) {

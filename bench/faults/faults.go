@@ -72,7 +72,6 @@ type Outcome struct {
 	States    []string `json:"states"` // of the VIs of initiator and target before they disconnect
 }
 
-// The axes of the matrix.
 var (
 	matrixKinds = []layout.WireFault{
 		layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultReorder, layout.WireFaultCorrupt, layout.WireFaultTruncate, layout.WireFaultDelay, layout.WireFaultCut,
@@ -388,7 +387,6 @@ type matrixTarget struct {
 	SourceHandle, SinkHandle uint32
 }
 
-// describe makes the i-th descriptor of the initiator.
 func (x *matrixRun) describe(d *vipl.Descriptor, s *matrixSide, remote matrixTarget, i int) error {
 	own, offset := s.source.Segment(i*matrixBytes, matrixBytes), uint64(i*matrixBytes)
 	o := matrixOperations[x.operation]
@@ -499,7 +497,7 @@ func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done 
 	return s.nic.Close(t)
 }
 
-// holds says in words what a buffer holds.
+// holds describes the content of a buffer.
 func (x *matrixRun) holds(b []byte) string {
 	want := make([]byte, len(b))
 	if bytes.Equal(b, want) {

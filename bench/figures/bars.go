@@ -74,7 +74,6 @@ func (t columns) nameStyle(row int) text.Style {
 	return textStyle(noteSize, t.bold[row], ink, text.XRight, text.YCenter)
 }
 
-// width is the width of the names in points.
 func (t columns) width() float64 {
 	widest := vg.Length(0)
 	for row, n := range t.names {

@@ -15,7 +15,6 @@ import (
 // point is one value of a curve; low and high differ where it has a range.
 type point struct{ x, y, low, high float64 }
 
-// curve is a series of points.
 type curve struct {
 	name   string
 	points []point

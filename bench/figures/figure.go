@@ -89,7 +89,7 @@ var (
 	fromTcp     = "TCP/IP over a plain NIC"
 )
 
-// study collects what all figures need of a report.
+// study is the input of all figures.
 type study struct {
 	*report.Report
 	paper bool // the profile is the paper's card, so there is something to compare with

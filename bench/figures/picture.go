@@ -40,7 +40,6 @@ type panel struct {
 	top            float64 // and above
 }
 
-// key is an entry of the legend.
 type key struct {
 	text string
 	line draw.LineStyle

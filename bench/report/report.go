@@ -169,7 +169,6 @@ type Target struct {
 	OK         bool     `json:"ok"`
 }
 
-// Kinds of targets.
 const (
 	KindPrediction  = "prediction"  // nothing was fitted to it
 	KindCalibration = "calibration" // a parameter was fitted to it
@@ -372,7 +371,6 @@ var protocolNames = []struct{ key, name string }{
 	{ProtocolRDMAWrite, "RDMA write"}, {ProtocolSendReceive, "send/recv"}, {ProtocolMvia, "M-VIA"}, {ProtocolTCP, "TCP/IP"},
 }
 
-// Keys of the protocols in reports.
 const (
 	ProtocolRDMAWrite     = "rdma_write"
 	ProtocolSendReceive   = "send_receive"

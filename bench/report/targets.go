@@ -28,7 +28,6 @@ func (r *Report) Judge(fitted bool) {
 	}
 }
 
-// miss is a sentence about a missed target.
 func (t Target) miss() string {
 	s := fmt.Sprintf("%s: %s: %s %s, accepted are %s to %s", t.ID, t.Quantity, Number(&t.Calibrated), t.Unit, Number(&t.Low), Number(&t.High))
 	if t.Paper != nil {

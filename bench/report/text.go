@@ -82,7 +82,6 @@ func (r *Report) writeCrossTraffic(b *strings.Builder) {
 	}
 }
 
-// writeBaselines writes the paper's baselines beside the RDMA writes.
 func (r *Report) writeBaselines(b *strings.Builder) {
 	if len(r.Results.Mvia)+len(r.Results.Tcp) == 0 {
 		return

@@ -50,7 +50,6 @@ var (
 	gapSizes      = ablationSizes[:2]
 )
 
-// The figures of a variant.
 const (
 	figureShort     = "RDMA write, 4 bytes"
 	figureFrame     = "RDMA write, 1,400 bytes"

@@ -72,7 +72,6 @@ func (x *firstWriting) programs() []fabric.Program {
 	return []fabric.Program{{Node: 0, Name: knockName, Main: x.knock}, {Node: 1, Name: openName, Main: x.open}}
 }
 
-// each calls f for every connection of the experiment.
 func (x *firstWriting) each(f func(number int, r firstRound) error) error {
 	number := 0
 	for _, n := range firstWriteSizes {

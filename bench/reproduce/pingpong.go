@@ -171,7 +171,6 @@ func predict(ctx context.Context, c Config, priors map[string]int64) (*report.Pr
 	return p, err
 }
 
-// measureBaselines runs the paper's baselines.
 func measureBaselines(ctx context.Context, r *report.Report, c Config) error {
 	m, err := measureKernel(ctx, c, rig.MviaSend)
 	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.Digest.All
@@ -202,7 +201,6 @@ func spread(sizes []int) []int {
 	return []int{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]}
 }
 
-// measurement is the result of one fabric.
 type measurement struct {
 	rows       []report.PingPongResult
 	wall       []report.WallRow

@@ -88,7 +88,6 @@ func (x *reads) content(k int) rig.Pattern {
 	return rig.Pattern{Seed: x.config.Seed, Sender: 1, Round: k + 1}
 }
 
-// meet is a barrier for both programs.
 func (x *reads) meet(t *host.Thread, k int, after bool) error {
 	id := barrierRead + 2*uint64(k)
 	if after {
@@ -156,7 +155,6 @@ func (x *reads) own(t *host.Thread, h *driver.Host) error {
 	return s.Endpoint.Close(t)
 }
 
-// fold turns times and trace into rows.
 func (x *reads) fold(events []rig.TraceEvent) ([]report.PingPongResult, error) {
 	var rows []report.PingPongResult
 	next := 0

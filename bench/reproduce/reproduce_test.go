@@ -323,7 +323,6 @@ func checkWaterfall(t *testing.T, r *report.Report) {
 	require.EqualValues(t, 12_650_000, budget, "the sum of the budgets")
 }
 
-// checkReceiveSide checks the receive side's times against lower bounds.
 func checkReceiveSide(t *testing.T, c Config, r *report.Report) {
 	t.Helper()
 	require.Len(t, r.Results.PostReceive, len(c.Sizes))

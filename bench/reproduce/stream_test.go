@@ -26,7 +26,6 @@ type streamConfig struct {
 	Params   map[string]int64 // numbers instead of the profile's
 }
 
-// streamed is what the trace shows of a stream.
 type streamed struct {
 	// Span is the time from the first doorbell to the last byte in the peer's
 	// memory.

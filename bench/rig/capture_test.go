@@ -17,7 +17,6 @@ import (
 	"hvia/layout"
 )
 
-// encodeFrames encodes frames as the simulator does.
 func encodeFrames(frames ...Frame) []byte {
 	var b []byte
 	for _, f := range frames {

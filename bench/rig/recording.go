@@ -56,7 +56,6 @@ func (r *Recording) Remove() {
 	_ = r.lock.Close()
 }
 
-// recordingName is the prefix of recording directories.
 const recordingName = "hvia-bench-"
 
 // lockDirectory locks a directory by a file in it, if it is unlocked. It does
@@ -96,7 +95,6 @@ func lockedDirectory() (string, *os.File, error) {
 	}
 }
 
-// removeAbandoned removes the recordings of killed processes.
 func removeAbandoned() {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), recordingName+"*"))
 	if err != nil {
@@ -140,7 +138,7 @@ func (r *Recording) WritePcap(profile string, seed uint64) error {
 	return writePcap(r.PcapFile, r.Frames(), fmt.Sprintf("profile %s, seed %d, simulated time from 1970-01-01", profile, seed))
 }
 
-// waveStem is what the simulator appends a node's name and ".fst" to.
+// waveStem is the stem to which the simulator appends a node's name and ".fst".
 func waveStem(file string) string { return strings.TrimSuffix(file, ".fst") }
 
 // WaveOf is the file that the waves of a node's card go to.

@@ -44,7 +44,6 @@ func (x Exchange) inKernel() bool { return x == MviaSend || x == TCPStream }
 // OneSided says that the receiving program posts no receives.
 func (x Exchange) OneSided() bool { return x == RDMAWrite || x == ReliableWrite || x == RDMARead }
 
-// level is the reliability level of the exchange's VIs.
 func (x Exchange) level() vipl.ReliabilityLevel {
 	if x == ReliableWrite || x == RDMARead {
 		return vipl.ReliableDelivery
@@ -52,7 +51,6 @@ func (x Exchange) level() vipl.ReliabilityLevel {
 	return vipl.Unreliable
 }
 
-// An end is one end of a ping-pong.
 type end interface {
 	Connect(t *host.Thread) error // node 0 calls, the other waits
 	Index() int                   // of the VI, if there is one
