@@ -145,7 +145,6 @@ func (g *generator) update(kind uint8, argument, length uint32, words []uint32, 
 	}
 }
 
-// newLimit drops all regions and starts a new table.
 func (g *generator) newLimit() update {
 	g.limit = 16 + uint32(g.rng.IntN(100))
 	table, err := att.NewTable(g.limit - oddEntries)

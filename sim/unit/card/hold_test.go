@@ -45,7 +45,7 @@ func TestHeldWireBetweenCards(t *testing.T) {
 		}
 	}
 	var releases []host.Time
-	var data host.Time // payload frames begin here
+	var data host.Time // payload frames start here
 	programs := []fabric.Program{
 		{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: messages * size})

@@ -40,7 +40,7 @@ type machine struct {
 	mac    [6]byte
 
 	memo    []byte   // real host memory in physical order
-	want    []byte   // what it must hold
+	want    []byte   // expected content
 	free    []uint32 // frames, in random order
 	using   map[uint32]bridge.UseKind
 	counts  map[layout.Counter]uint32

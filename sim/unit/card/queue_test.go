@@ -91,7 +91,6 @@ func (q *completionQueue) resize(log2 uint32) (left []completionEntry) {
 	return left
 }
 
-// take takes all entries in the ring.
 func (q *completionQueue) take() (all []completionEntry) {
 	for {
 		e, ok := q.m.takeEntry(&q.ring)

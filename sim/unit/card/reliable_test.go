@@ -25,7 +25,6 @@ type reliable struct {
 	flow
 }
 
-// flow is the state of a reliable connection.
 type flow struct {
 	una, top uint32 // the oldest unacknowledged frame, and the one behind the last that was surely sent
 	own      []*ownMessage
@@ -186,7 +185,6 @@ func (v *vi) refuse(immediate *uint32, tell bool) {
 	}
 }
 
-// request is the arrival of a read request.
 func (v *vi) request(h layout.ViaHeader) {
 	f := &v.reliable.flow
 	n := h.Immediate()
@@ -258,7 +256,6 @@ func (f *flow) advance(number uint32) {
 	}
 }
 
-// acknowledged is the arrival of an acknowledgement.
 func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 	f := &v.reliable.flow
 	if !f.alive() || f.stopped {

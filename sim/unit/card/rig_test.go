@@ -59,7 +59,6 @@ type failure struct{ err error }
 
 func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
 
-// try turns a failure into an error.
 func try(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -213,7 +212,6 @@ func (r *rig) both(job func(m *machine)) {
 	r.end()
 }
 
-// settle waits until nothing is in flight.
 func (r *rig) settle() {
 	r.sleep(200 * host.Microsecond)
 	r.both(func(m *machine) { m.awaitQuiet() })

@@ -80,7 +80,6 @@ func (m *machine) pieces(g *region, n, count int) []segment {
 	return parts
 }
 
-// text makes a valid message.
 func (e *end) text(peer *end) descriptor {
 	m := e.vi.m
 	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
@@ -103,7 +102,6 @@ func (e *end) text(peer *end) descriptor {
 	return d
 }
 
-// buffer makes a valid receive descriptor.
 func (e *end) buffer() descriptor {
 	m := e.vi.m
 	n, count := m.length(), segmentCounts[m.random.IntN(len(segmentCounts))]
@@ -130,7 +128,6 @@ func (e *end) buffer() descriptor {
 	return d
 }
 
-// spoil makes a descriptor of either queue invalid.
 func (m *machine) spoil(d *descriptor, receive bool) {
 	bad := func() *segment {
 		if len(d.data) == 0 {
@@ -327,7 +324,6 @@ func conversation(rounds uint64) func(r *rig) {
 	}
 }
 
-// on makes a machine do something, and waits.
 func (r *rig) on(n int, job func(m *machine)) {
 	if n == 0 {
 		job(r.node[0])

@@ -34,7 +34,6 @@ const (
 	talkSend   = 5000
 )
 
-// limits are the limits of a reliable connection.
 type limits struct {
 	window, retryLimit, timeoutLog2 uint8
 }

@@ -44,7 +44,6 @@ type failure struct{ err error }
 
 func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
 
-// try turns a failure into an error.
 func try(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -124,7 +123,6 @@ func (n *node) read(offset uint32) uint32 {
 	return v
 }
 
-// await waits for a word of memory.
 func (n *node) await(what string, where mem.Range, word []byte, cond func(v uint32) bool) {
 	ok, err := n.thread.Poll(host.Poll{Ranges: []mem.Range{where}, Period: lookEvery, Timeout: patience},
 		func() bool { return cond(mem.LoadUint32(word)) })
@@ -293,7 +291,6 @@ func (n *node) found() {
 // nobody is the value of a read that no card answers.
 const nobody = 0xffffffff
 
-// raw sends raw frames, each with its number.
 func (n *node) raw(count int) {
 	for range count {
 		f := make([]byte, layout.MinFrame+n.random.IntN(layout.MaxFrame-layout.MinFrame+1))
@@ -414,7 +411,6 @@ func play(t *testing.T, c config, seed uint64, script func(n *node)) error {
 	return first
 }
 
-// mustPlay is play for a test that must pass.
 func mustPlay(t *testing.T, c config, script func(n *node)) {
 	t.Helper()
 	seed, start := unit.Seed(t), time.Now()

@@ -42,7 +42,7 @@ type blow struct {
 	node int // whose card
 	vi   int
 	when moment
-	at   host.Time // from the begin of the round
+	at   host.Time // from the start of the round
 }
 
 // strikes is the number of resets in total: some moments take one to create.
@@ -110,7 +110,6 @@ func blows(t *testing.T, strikes int) func(n *node) {
 	}
 }
 
-// meet waits for the other node.
 func (n *node) meet() { n.check(n.thread.Barrier(1, 2)) }
 
 func (n *node) round(b blow) {
@@ -160,7 +159,6 @@ func (n *node) survive(b blow) {
 	}
 }
 
-// approach waits for the moment.
 func (n *node) approach(b blow) {
 	n.sleep(b.at)
 	v := n.vis[b.vi]
@@ -282,7 +280,6 @@ func (n *node) resetBus() {
 	}
 }
 
-// askSoft requests a soft reset.
 func (n *node) askSoft() {
 	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
 }

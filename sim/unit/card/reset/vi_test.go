@@ -158,7 +158,6 @@ func content(key uint64) []byte {
 
 func (v *vi) number() uint16 { return uint16(v.generation)<<8 | uint16(v.index) }
 
-// sendNext sends the next message.
 func (v *vi) sendNext() {
 	b := content(messageKey(v.n.index, v.number(), false, v.sent))
 	at := outAt + v.sent%places*placeBytes
@@ -248,7 +247,6 @@ func (v *vi) judge() {
 	}
 }
 
-// refill posts receives for the consumed ones.
 func (v *vi) refill() {
 	for v.receive.posted < v.judged.sent+places {
 		v.listen()

@@ -58,7 +58,6 @@ func TestManager(t *testing.T) {
 	}
 }
 
-// outcomes lists every possible status of each command.
 func outcomes() []string {
 	vi := []layout.CommandStatus{layout.CommandStatusBadArgument, layout.CommandStatusBadState}
 	argument := vi[:1]

@@ -98,8 +98,6 @@ func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time
 	return ends
 }
 
-// sendAll sends transfers of some sizes one after the other, the last one
-// later.
 func sendAll(x *transfer) error {
 	for i, size := range []int{64, 4096, 4, 1456, 64, 256} {
 		if i == 5 {

@@ -136,7 +136,6 @@ func end(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// play is the other process's main.
 func play(role string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -179,7 +178,6 @@ func simulator(t *testing.T) string {
 	return program
 }
 
-// mutant builds a simulator with one injected bug.
 func mutant(t *testing.T, file, old, replacement string) string {
 	t.Helper()
 	if testing.Short() {

@@ -512,7 +512,7 @@ func TestMutantProcessorIsCaught(t *testing.T) {
 		{processor, "mine.begin = std::max(mine.begin, h.end);", "(void)h;"},          // charges at once
 		{processor, "if (h.service || !mine.service) mine", "mine"},                   // services wait
 		{processor, "h.end = Later(h.end, span);", ""},                                // interrupted for nothing
-		{processor, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // begins before it runs
+		{processor, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // starts before it runs
 		{slots, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
 		{processor, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
 		{slots, "w.start = end;", ""},                                                                            // the grid stays

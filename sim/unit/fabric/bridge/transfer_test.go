@@ -25,7 +25,6 @@ type transfer struct {
 	memory      [2][]byte
 }
 
-// newTransfer attaches the two threads of twoThreads.
 func newTransfer(t *testing.T, ctx context.Context, f *sim.Fabric) *transfer {
 	t.Helper()
 	x := &transfer{left: attach(t, ctx, f, 0, 0, "left"), right: attach(t, ctx, f, 1, 0, "right")}

@@ -46,7 +46,6 @@ func (a area) source() uint32          { return a.base + 0x1000 }
 func (a area) target(slot int) uint32  { return a.base + 0x10000 + uint32(slot)*0x2000 }
 func (a area) frames() (lo, count int) { return int(a.base / bridge.FrameBytes), 0x20 * 2 }
 
-// useAreas makes the workload's frames accessible to the card.
 func useAreas(m *bridge.Memory) error {
 	for rank := range 2 {
 		lo, n := areaOf(rank).frames()
@@ -181,7 +180,6 @@ func sizes(seed uint64, n int) []int {
 	return s
 }
 
-// pingPong plays one side of the ping-pong.
 func (w *worker) pingPong(seed uint64, rounds int) error {
 	a, node := areaOf(0), w.t.ID().Node
 	for i, size := range sizes(seed, rounds) {
@@ -237,7 +235,6 @@ func (w *worker) pingPong(seed uint64, rounds int) error {
 	return nil
 }
 
-// stream sends one direction's background traffic.
 func (w *worker) stream(seed uint64, transfers int) error {
 	a, node := areaOf(1), w.t.ID().Node
 	for i, size := range sizes(seed+1000+uint64(node), transfers) {
@@ -257,7 +254,6 @@ func (w *worker) stream(seed uint64, transfers int) error {
 	return nil
 }
 
-// verifyStream checks the data of the other node's stream.
 func (w *worker) verifyStream(seed uint64, transfers int) error {
 	a, peer := areaOf(1), 1-w.t.ID().Node
 	list := sizes(seed+1000+uint64(peer), transfers)

@@ -272,7 +272,6 @@ func (n *nic) await(r *ring) uint32 {
 	return n.status(r, i)
 }
 
-// interrupt waits for the interrupt and returns its time.
 func (n *nic) interrupt() host.Time {
 	ok, err := n.t.WaitInterrupt(patience)
 	n.check(err)
@@ -282,7 +281,6 @@ func (n *nic) interrupt() host.Time {
 	return n.t.Now()
 }
 
-// quiet checks that no interrupt comes for a span.
 func (n *nic) quiet(span host.Time) {
 	ok, err := n.t.WaitInterrupt(span)
 	n.check(err)
@@ -313,7 +311,6 @@ func frameOf(from, number, size int) []byte {
 	return f
 }
 
-// send sends a frame from a separate page.
 func (n *nic) send(frame []byte) {
 	p := n.page()
 	copy(n.mem[p:], frame)

@@ -105,7 +105,6 @@ func speaker(next int) func(t *host.Thread, h *driver.Host) error {
 	}
 }
 
-// listener receives the texts of the node before.
 func listener(before int) func(t *host.Thread, h *driver.Host) error {
 	return func(t *host.Thread, h *driver.Host) error {
 		e, err := open(t, h)

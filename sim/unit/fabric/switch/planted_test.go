@@ -99,7 +99,6 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		}
 	}
 	all := checked(setup{nodes: 4, count: 60})
-	// late waits for frames in the switch.
 	late := func(t *testing.T, program string) error {
 		_, err := with(setup{nodes: 3, count: 1, forEver: true, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}}})(t, program)
 		return err

@@ -51,7 +51,6 @@ type setup struct {
 	forEver bool                       // nodes receive one frame, without a limit
 }
 
-// result is the outcome of a run.
 type result struct {
 	sent, received [][]message // by node
 	hops           []hop       // in the order of the frame file
@@ -60,10 +59,8 @@ type result struct {
 	digest         bridge.Digest
 }
 
-// message identifies a frame.
 type message struct{ from, to, number int }
 
-// hop is a frame in the frame file.
 type hop struct {
 	start       host.Time
 	source      int // layout.WireSwitch: the switch

@@ -108,7 +108,6 @@ type outcome struct {
 	wires                [][6]uint64 // sent, arrived, damaged from the node and to it
 }
 
-// play gives a board to the player.
 func play(program string, b board) (o outcome, err error) {
 	latency, ageing, room, entries := b.get()
 	args := []string{fmt.Sprint(b.nodes)}
@@ -185,7 +184,6 @@ func (o outcome) to(node int) (numbers []int) {
 	return numbers
 }
 
-// leaving is the departures to a node.
 func (o outcome) leaving(node int) (events []event) {
 	for _, e := range o.departures {
 		if e.node == node {
@@ -358,7 +356,6 @@ func judged(t *testing.T, b board) outcome {
 // apart is more than a frame takes through the switch.
 const apart = 100 * host.Microsecond
 
-// talk makes actions of small frames, far apart.
 func talk(frames ...action) []action {
 	for i := range frames {
 		frames[i].time, frames[i].bytes = host.Time(i)*apart, layout.MinFrame

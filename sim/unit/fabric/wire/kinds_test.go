@@ -21,7 +21,6 @@ import (
 
 const everything = "drop=5%,duplicate=5%,corrupt=5%,truncate=5%,delay=5% by 1us..300us; 0>1:pause=2ms..3ms,cut=4ms..4.2ms; 1>0:cut=1ms..1.5ms"
 
-// with are the frames that have a fault.
 func with(log []logged, kind layout.WireFault) (out []int) {
 	for i, l := range log {
 		if l.has(kind) {

@@ -50,7 +50,6 @@ func TestMutantWireIsCaught(t *testing.T) {
 			return err
 		}
 	}
-	// late requires arrivals at the expected times.
 	late := func(faults string, from func(i int, l logged) host.Time) func(program string) error {
 		return func(program string) error {
 			o, err := play(t, setup{faults: faults, count: count, program: program})

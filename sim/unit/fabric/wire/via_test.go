@@ -44,7 +44,6 @@ type viaReceive struct {
 	length int
 }
 
-// viaMessage is the content of message i.
 func viaMessage(i int) []byte {
 	b := make([]byte, messageBytes)
 	for k := range b {

@@ -49,7 +49,6 @@ type setup struct {
 	during  func(t *host.Thread, count func() int) error // on a further thread of node 1; count is of frames there
 }
 
-// outcome is the outcome of a run.
 type outcome struct {
 	faults   sim.WireFaults
 	sent     [2][][]byte    // by sender
@@ -59,7 +58,6 @@ type outcome struct {
 	digest   bridge.Digest
 }
 
-// logged is a frame in the simulator's frame file.
 type logged struct {
 	start  host.Time
 	faults uint16

@@ -63,7 +63,7 @@ var faults = []struct {
 	{"the ledger goes before the engine for ever", "assign take_rxa    = (state_q == Idle) & rxa_valid_i;", "assign take_rxa    = (state_q == Idle) & rxa_valid_i & !(FAULT && some_q);"},
 }
 
-// run runs the program with fault n switched on, 0 = none.
+// run runs the program with bug n switched on, 0 = none.
 func run(t *testing.T, program string, n int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
