@@ -342,7 +342,6 @@ func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
 	a.reply(from, q.ID, r, err)
 }
 
-// failed reports whether an error means that the thread or its run is over.
 func failed(err error) bool {
 	var stop *bridge.StopError
 	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, host.ErrThreadDetached)
@@ -473,7 +472,6 @@ func (a *agent) openNIC(p *process, r *reply) error {
 	return nil
 }
 
-// closeNIC destroys what was created through the handle.
 func (a *agent) closeNIC(n *nic) {
 	a.engine.Cancel(n.id)
 	for i := range a.vis {
@@ -561,7 +559,6 @@ func (a *agent) rights(rights uint8) error {
 	return nil
 }
 
-// register pins a range and enters it into the table.
 func (a *agent) register(n *nic, q *request, r *reply) error {
 	t := q.Tag
 	if t == 0 {

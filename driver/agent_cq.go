@@ -26,7 +26,6 @@ type cq struct {
 	ties       int         // work queues
 }
 
-// cq returns the completion queue that a request names.
 func (a *agent) cq(n *nic, q *request) (int, error) {
 	if q.Object >= uint32(len(a.cqs)) {
 		return 0, fmt.Errorf("completion queue %d, the card has %d: %w", q.Object, len(a.cqs), host.ErrInvalidParameter)
@@ -101,7 +100,6 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-// discard frees a ring that the card did not accept.
 func (a *agent) discard(p *process, b *mem.Buffer, err error) error {
 	if e := a.unpin(p, b); e != nil {
 		return e
@@ -205,7 +203,6 @@ func (a *agent) raise(kind layout.NotifyKind, index int) {
 	}
 }
 
-// raiseAll wakes every thread that may wait for a completion of a VI.
 func (a *agent) raiseAll(index int, v *vi) {
 	for kind, k := range v.queues {
 		switch {

@@ -331,7 +331,6 @@ func (m *mvia) StoreWord(t *host.Thread, address, v uint32) {
 	m.store(t.Publish(mem.Range{Address: address, Length: 4}))
 }
 
-// Emit passes a frame to the NIC, which reads the payload in place.
 func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(*host.Thread)) error {
 	if len(payload) > gatherLimit {
 		n := len(head)
@@ -374,7 +373,6 @@ func (m *mvia) call(t *host.Thread) {
 
 func (m *mvia) Count(n layout.Counter) { m.counts[n]++ }
 
-// protocol returns the protocol of an EtherType besides M-VIA's, or nil.
 func (m *mvia) protocol(kind uint16) Protocol {
 	for _, p := range m.protocols {
 		if slices.Contains(p.EtherTypes(), kind) {

@@ -22,7 +22,6 @@ func (a *agent) setState(index int, s layout.VIState) {
 	a.show(v.process, 4*index, (v.process.shown(4*index)>>viEventShift+1)<<viEventShift|uint32(s))
 }
 
-// vi returns the VI that a request names.
 func (a *agent) vi(n *nic, q *request) (*vi, error) {
 	if q.Object >= uint32(len(a.vis)) {
 		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), host.ErrInvalidParameter)
@@ -502,7 +501,6 @@ func (a *agent) Disconnect(index int) {
 	}
 }
 
-// Lost breaks a VI whose peer has left.
 func (a *agent) Lost(index int) {
 	a.setState(index, layout.VIStateError)
 	a.lose(index)

@@ -370,7 +370,6 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 	return b.Detail(), nil
 }
 
-// setList writes page addresses where a command finds them.
 func (c *Card) setList(b layout.Command, list []uint32, level2 uint32) {
 	bytes := c.list.Bytes()
 	for i, p := range list {

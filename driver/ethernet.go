@@ -167,7 +167,6 @@ func (e *Ethernet) allocate() error {
 	return nil
 }
 
-// awaitRegister waits until the masked bits of a register have a value.
 func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
 	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
 		v, err := t.Read(layout.PciBar0Base + offset)
@@ -395,7 +394,6 @@ func (e *Ethernet) reap(t *host.Thread) error {
 	}
 }
 
-// read removes the ring's first frame if the NIC has read it.
 func (e *Ethernet) read() (f queued, ok bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -478,7 +476,6 @@ func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error 
 	}
 }
 
-// giveBack returns the taken entries to the NIC.
 func (e *Ethernet) giveBack(t *host.Thread) error {
 	rx := &e.receive
 	if rx.back == 0 {

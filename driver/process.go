@@ -46,7 +46,6 @@ type process struct {
 	left     bool // it has left, and everything is reclaimed; guarded by the agent's mu
 }
 
-// prepare allocates the memory that the agent writes for the process.
 func (p *process) prepare() (err error) {
 	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, mem.Runs); err != nil {
 		return err
@@ -95,7 +94,6 @@ func (p *process) shown(at int) uint32 {
 	return mem.LoadUint32(p.statuses.Bytes()[at:])
 }
 
-// nic returns the NIC handle that a process names.
 func (a *agent) nic(p *process, id uint32) (*nic, error) {
 	n := a.nics[id]
 	if n == nil || n.process != p {

@@ -48,7 +48,6 @@ const (
 	freeLinger = 64
 )
 
-// transport is Transport in the form of the agent and the card.
 type transport struct {
 	offer       connect.Offer
 	retryLimit  uint8
@@ -56,7 +55,6 @@ type transport struct {
 	linger      host.Time
 }
 
-// settle completes the settings for a card with the given parameter values.
 func (c Transport) settle(value func(name string) (int64, error)) (t transport, err error) {
 	var figures [3]int64
 	for i, name := range []string{"AcknowledgeEvery", "LedgerResponses", "SystemClockPeriod"} {

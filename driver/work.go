@@ -108,7 +108,6 @@ func (polling) Block(_ *host.Thread, left func() host.Time, await Await) error {
 	return err
 }
 
-// sleeper is a wait that sleeps until the card interrupts.
 type sleeper struct {
 	host  *Host
 	at    Notifier

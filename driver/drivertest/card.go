@@ -72,7 +72,6 @@ func (c *Card) async(code layout.AsyncError, vi int) {
 		uint32(code)<<layout.RegisterAsyncErrorInfoCodeLsb|uint32(vi)<<layout.RegisterAsyncErrorInfoVILsb)
 }
 
-// nextAsync reads AsyncErrorInfo, which removes the oldest error.
 func (c *Card) nextAsync() uint32 {
 	word := c.asyncCount << layout.RegisterAsyncErrorInfoCountLsb
 	if c.asyncOverflow {
@@ -96,7 +95,6 @@ func (c *Card) notify(kind layout.NotifyKind, index int) {
 	c.raise(layout.RegisterInterruptStatusNotifyMask)
 }
 
-// nextNotified reads NotifyInfo, which removes the oldest notification.
 func (c *Card) nextNotified() (word uint32) {
 	if len(c.notified) > 0 {
 		word, c.notified = c.notified[0], c.notified[1:]

@@ -181,7 +181,6 @@ func (f *Fabric) at(t host.Time, class int, do func()) {
 
 func (f *Fabric) after(d host.Time, do func()) { f.at(f.now+d, 1<<20, do) }
 
-// port is a thread's end of the fabric.
 type port struct {
 	fabric   *Fabric
 	id       host.ThreadID
@@ -277,7 +276,6 @@ func (p *port) Detach() error {
 	return nil
 }
 
-// decide ends a wait at a time, unless an earlier end is decided.
 func (p *port) decide(at host.Time, w bridge.Wake) {
 	if p.waiting && (p.decided == nil || at < p.due) {
 		p.due, p.decided = at, &w
@@ -421,7 +419,6 @@ func (f *Fabric) stop(kind error, text string) {
 	}
 }
 
-// carryOut executes a posted command of a thread.
 func (f *Fabric) carryOut(p *port, c bridge.Command) {
 	card := f.nodes[p.id.Node].device()
 	switch c.Opcode {

@@ -55,7 +55,6 @@ func (e *endpoint) inject(frame []byte) {
 	up.DeliverNetworkPacket(eth.Type(), p)
 }
 
-// take returns the oldest queued frame, or nil.
 func (e *endpoint) take() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,7 +75,6 @@ func (e *endpoint) waiting() bool {
 	return len(e.frames) > 0
 }
 
-// WritePackets queues frames for take.
 func (e *endpoint) WritePackets(packets stack.PacketBufferList) (int, tcpip.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

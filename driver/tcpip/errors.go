@@ -15,7 +15,6 @@ import (
 // ErrFreeMode is Open's error in free mode.
 var ErrFreeMode = errors.New("TCP/IP needs a fabric in timed mode")
 
-// asError returns an error of the stack as package net does.
 func asError(call string, e tcpip.Error) error {
 	number := syscall.EIO
 	switch e.(type) {

@@ -249,7 +249,6 @@ func (l worldLink) Reschedule(*host.Thread) error {
 	return nil
 }
 
-// attach does a plain NIC host's work for a protocol.
 func (f *world) attach(n *worldNode) func(*host.Thread, driver.Protocol) (driver.Link, error) {
 	return func(_ *host.Thread, p driver.Protocol) (driver.Link, error) {
 		f.mu.Lock()

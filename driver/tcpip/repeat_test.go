@@ -114,7 +114,6 @@ func crowd(t *testing.T, seed uint64) (rules, []program) {
 	return r, all
 }
 
-// busy keeps the machine's processors busy until it is stopped.
 func busy(n int) (stop func()) {
 	var over atomic.Bool
 	var all sync.WaitGroup

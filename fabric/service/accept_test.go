@@ -19,7 +19,6 @@ import (
 	"hvia/sim/bridge"
 )
 
-// failing is a listener whose accept fails a given number of times first.
 type failing struct {
 	*net.UnixListener
 	mu   sync.Mutex
@@ -37,7 +36,6 @@ func (f *failing) AcceptUnix() (*net.UnixConn, error) {
 	return f.UnixListener.AcceptUnix()
 }
 
-// acceptor returns a service without a fabric that accepts connections.
 func acceptor(t *testing.T, errs ...error) (s *Service, dial func() *net.UnixConn) {
 	path := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixpacket"}
 	l, err := net.ListenUnix("unixpacket", path)

@@ -308,7 +308,6 @@ func (n *node) giveBank(b bank) {
 	n.banks = slices.DeleteFunc(n.banks, func(o bank) bool { return o == b })
 }
 
-// guestEnded ends a process whose connection the simulator has ended.
 func (s *Service) guestEnded(e bridge.GuestEnd) {
 	s.mu.Lock()
 	m := s.members[e.ID]

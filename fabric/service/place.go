@@ -113,7 +113,6 @@ func (p *place) listen() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// hide removes the socket, so that no process connects any more.
 func (p *place) hide() {
 	if p.mine {
 		p.mine = false

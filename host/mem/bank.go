@@ -91,7 +91,6 @@ func (k *bank) entry(address uint64, i int) []byte {
 	return k.bytes[page*pageEntry : (page+1)*pageEntry]
 }
 
-// show clears a buffer's frames and enters them into the page table.
 func (k *bank) show(b *Buffer) {
 	follow := true
 	for i, f := range b.frames {

@@ -506,7 +506,6 @@ func (m *Memory) Close() {
 	}
 }
 
-// find returns the index of the buffer that contains address.
 func (m *Memory) find(address uint64) (int, bool) {
 	i, exact := slices.BinarySearchFunc(m.buffers, address, func(b *Buffer, a uint64) int {
 		switch {
@@ -527,7 +526,6 @@ func (m *Memory) find(address uint64) (int, bool) {
 	return i - 1, address-b.address < uint64(len(b.frames))*PageBytes
 }
 
-// locate returns the buffer that contains all of [address, address+n).
 func (m *Memory) locate(address, n uint64) (*Buffer, error) {
 	i, ok := m.find(address)
 	if !ok || n > uint64(m.buffers[i].size) || address-m.buffers[i].address > uint64(m.buffers[i].size)-n {

@@ -46,7 +46,6 @@ func mapRevoke(base unsafe.Pointer, pages int) error {
 	return nil
 }
 
-// mapRemove unmaps a range without references.
 func mapRemove(base unsafe.Pointer, pages int) error {
 	if err := unix.MunmapPtr(base, uintptr(pages)*PageBytes); err != nil {
 		return fmt.Errorf("give %d pages of address space back: %w", pages, err)

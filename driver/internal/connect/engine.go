@@ -352,7 +352,6 @@ func (e *Engine) Break(now int64, index int, delay int64) bool {
 	return true
 }
 
-// of returns the connection that holds a VI.
 func (e *Engine) of(index int) *connection {
 	for _, c := range e.list {
 		if c.attached && c.endpoint.Index == index {
@@ -550,7 +549,6 @@ func (e *Engine) send(c *connection, kind layout.ConnectionType, reason layout.C
 	e.owner.Send(b)
 }
 
-// introduces reports whether a frame describes the sender's VI.
 func introduces(kind layout.ConnectionType) bool {
 	return kind == layout.ConnectionTypeRequest || kind == layout.ConnectionTypePeerRequest || kind == layout.ConnectionTypeAccept
 }

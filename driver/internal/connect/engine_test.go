@@ -83,7 +83,6 @@ func perfect([]byte) (int, [2]int64) { return 1, [2]int64{20e6} }
 
 func mac(i int) MAC { return MAC{2, 0, 0, 0, 0, byte(i)} }
 
-// step does the next due action, if it is due before limit.
 func (w *world) step(limit int64) bool {
 	next, which := limit, -1
 	for i, f := range w.wire {

@@ -10,7 +10,6 @@ const (
 	regionRights = layout.OfferedRegionRightsRDMAWriteMask | layout.OfferedRegionRightsRDMAReadMask
 )
 
-// appendRegions appends advertised regions to a connection frame.
 func appendRegions(b []byte, regions []Region) []byte {
 	for _, g := range regions {
 		r := make(layout.OfferedRegion, layout.OfferedRegionSize)

@@ -29,7 +29,6 @@ func (e *Engine[T]) complete(who T, id QueueID, body *descriptor, n completion) 
 	e.came(who, [...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI)
 }
 
-// completionQueue is a completion queue, or a free number.
 type completionQueue struct {
 	used     bool
 	base     uint32 // of its header
@@ -38,7 +37,6 @@ type completionQueue struct {
 	consumed uint32 // of them, as last read from the library
 }
 
-// notification names a source that can be armed.
 type notification struct {
 	kind  layout.NotifyKind
 	index int

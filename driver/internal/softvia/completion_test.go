@@ -11,7 +11,6 @@ import (
 	"hvia/layout"
 )
 
-// library reaps the entries of one completion queue.
 type library struct {
 	b        *bench
 	number   uint32
@@ -44,7 +43,6 @@ func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 		uint16(e.Sequence()), true
 }
 
-// say writes the number of reaped entries.
 func (l *library) say() { layout.CompletionQueueHeader(l.b.memory[l.base:]).SetConsumed(l.consumed) }
 
 func (b *bench) command(op layout.CommandOpcode, index int, context layout.VIContext) {

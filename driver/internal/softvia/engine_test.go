@@ -203,7 +203,6 @@ func TestFramesOfNoSense(t *testing.T) {
 			frame[i] = byte(random.IntN(256))
 		}
 		if len(frame) >= layout.HeaderBytes && random.IntN(2) == 0 {
-			// Nearly valid.
 			clear(frame[:layout.EthernetHeaderSize])
 			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 			h.SetOperationVersion(layout.ViaVersion<<layout.ViaHeaderOperationVersionVersionLsb | uint8(random.IntN(4)))

@@ -110,7 +110,6 @@ func (v *viState) underWay() bool {
 		(l.una != l.top || slices.ContainsFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered }))
 }
 
-// connect resets the ledger of a VI with a new context.
 func (v *viState) connect() {
 	c := v.ctx()
 	window := max(1, uint32(c.Window()))
@@ -119,7 +118,6 @@ func (v *viState) connect() {
 	v.refusal, v.gap, v.unsaid = nil, false, 0
 }
 
-// open takes a descriptor of the send queue of a connected reliable VI.
 func (e *Engine[T]) open(who T, index int, d descriptor, reachable bool) {
 	v := &e.vis[index]
 	m := &entry{unreachable: !reachable}
@@ -131,7 +129,6 @@ func (e *Engine[T]) open(who T, index int, d descriptor, reachable bool) {
 	e.turn(who, index)
 }
 
-// restart moves the walk to the start of the segments.
 func (m *entry) restart() { m.walk, m.walked = gather{body: &m.body, next: m.body.firstData()}, 0 }
 
 // turn does the work that a change allows: completions, in queue order, NAKs of

@@ -183,7 +183,6 @@ func (h *host) place(of Queue, n int) uint32 {
 	return uint32((int(of)*pairSlots + n%pairSlots) * pairSlot)
 }
 
-// newPair returns two hosts whose VIs 0 are connected.
 func newPair(t *testing.T, level layout.Reliability, change func(*host, layout.VIContext)) *pair {
 	p := &pair{t: t}
 	for i := range p.hosts {
@@ -276,7 +275,6 @@ func (h *host) prepare(of Queue, op layout.DescriptorOperation, pieces []piece, 
 	return n
 }
 
-// ring rings the doorbell for the oldest descriptor without one.
 func (h *host) ring(of Queue) {
 	n := h.rung[of]
 	h.rung[of]++

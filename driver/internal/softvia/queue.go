@@ -40,7 +40,6 @@ type receiveHead struct {
 	bits  uint32 // errors found so far
 }
 
-// memory is the memory of descriptors.
 type memory interface {
 	Translate(handle uint32, va uint64, bytes uint32, tag uint16, access layout.AttAccess) ([]Range, bool)
 	Memory(address, bytes uint32) []byte

@@ -155,7 +155,6 @@ func (e *Engine[T]) deliver(who T, index int, h layout.ViaHeader, data []byte) {
 	}
 }
 
-// scatter stores bytes of a send at the receive descriptor's segments.
 func (e *Engine[T]) scatter(who T, index int, data []byte) {
 	v := &e.vis[index]
 	m := &v.message
@@ -200,7 +199,6 @@ func (e *Engine[T]) fill(who T, m *message, d *descriptor, data []byte) {
 	}
 }
 
-// remoteWrite stores bytes of an RDMA write at the peer's addresses.
 func (e *Engine[T]) remoteWrite(who T, index int, h layout.ViaHeader, data []byte) {
 	v := &e.vis[index]
 	m := &v.message

@@ -102,7 +102,6 @@ func (e *Engine[T]) contradict(who T, index int, h layout.ViaHeader) {
 	e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)
 }
 
-// next takes a frame of a send or an RDMA write, in order.
 func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h layout.ViaHeader, data []byte) {
 	v := &e.vis[index]
 	m := &v.message

@@ -47,7 +47,6 @@ const (
 
 func (f *traffic) slot(i int) uint32 { return pairTarget + uint32(i)*trafficBytes }
 
-// next posts an operation: one of four kinds of message, or a read.
 func (f *traffic) next() {
 	r := f.random
 	sizes := []int{0, 1, 4, layout.MaxPayload, layout.MaxPayload + 1, r.IntN(300), r.IntN(trafficBytes)}
