@@ -398,13 +398,13 @@ func (r *reader) explain(b []byte) string {
 }
 
 // exchangeSlots is capacity for the message in flight and the one after it, one
-// of which is ready from the start (see side).
+// of which is ready from the start (see rig.Side).
 const exchangeSlots = 2
 
 // hand sends a message of an exchange and adds a slot for the next one to come.
 // On the card it reaps the send while the message is in flight. In a kernel it
 // reaps the send with the reply: then the send has been read, and the program
-// need not be woken for it alone (see side).
+// need not be woken for it alone (see rig.Side).
 func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error {
 	if err := c.send(t, p, n); err != nil {
 		return err

@@ -52,7 +52,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 			return err
 		},
 	}, fabric.Program{Node: 0, Name: "writer", Main: d.write}, fabric.Program{Node: 1, Name: "reader", Main: d.read})
-	// As in measure: why a run failed matters more than where its records end.
+	// Why a run failed matters more than where its records end.
 	events, err := rec.Events()
 	if failed == nil && err != nil {
 		return r, err
