@@ -59,7 +59,6 @@ const (
 
 const updateLane = 3
 
-// bench is the running simulation.
 type bench struct {
 	cmd    *exec.Cmd
 	in     *bufio.Writer
@@ -200,7 +199,6 @@ func run(t *testing.T, program string, o options) result {
 	return res
 }
 
-// clocks is a sample of latencies.
 type clocks []int
 
 func (c clocks) quantile(q float64) int {

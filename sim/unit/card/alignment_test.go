@@ -111,7 +111,6 @@ func TestLongMessages(t *testing.T) {
 	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 25, Long: 2_000}.Pick()))
 }
 
-// A stray byte is found wherever it lies.
 func TestStrayByteIsFound(t *testing.T) {
 	err := mustCatch(t, config{}, func(r *rig) {
 		r.pair([2]uint8{0, 0}, [2]uint16{1, 1}, [2]bool{true, true})

@@ -334,7 +334,6 @@ func (x *reliableAttack) verifyAttack(counters bool) {
 	}
 }
 
-// reliableHostility is hostility against reliable VIs.
 func reliableHostility(frames uint64) func(r *rig) {
 	return func(r *rig) {
 		x := r.reliableAttack()

@@ -183,7 +183,6 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.handle, h.address = x.target.handle, x.target.address }, // the honest pair's memory
 }
 
-// forge makes a frame with errors in some fields.
 func (x *attack) forge() []byte {
 	h := x.frame(x.victims[x.random.IntN(len(x.victims))])
 	switch x.random.IntN(20) {

@@ -25,7 +25,6 @@ type trouble struct {
 	after   func(r *rig, y [2]*end)
 }
 
-// spoiled posts sends with errors.
 func spoiled(wrong ...func(m *machine, e, peer *end, d *descriptor)) func(r *rig, y [2]*end, m *machine) {
 	return func(_ *rig, y [2]*end, m *machine) {
 		n := m.thread.ID().Node

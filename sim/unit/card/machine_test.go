@@ -123,7 +123,6 @@ func (m *machine) forget() {
 	m.level2, m.level1, m.level2At = 0, 0, 0
 }
 
-// check ends the run with an error.
 func (m *machine) check(err error) {
 	if err != nil {
 		fail("node %d: %w", m.thread.ID().Node, err)
@@ -218,7 +217,6 @@ func (m *machine) give(f uint32) {
 	m.free = slices.Insert(m.free, m.random.IntN(len(m.free)+1), f)
 }
 
-// put is a store by the processor.
 func (m *machine) put(address uint32, b []byte) {
 	copy(m.memo[address:], b)
 	copy(m.want[address:], b)
@@ -366,14 +364,12 @@ func (m *machine) layOut(offset, length int, tag uint16, writable bool) *region 
 	return g
 }
 
-// register makes a region.
 func (m *machine) register(offset, length int, tag uint16, writable bool) *region {
 	g := m.layOut(offset, length, tag, writable)
 	m.enter(g)
 	return g
 }
 
-// enter writes a region into the card's table.
 func (m *machine) enter(g *region) {
 	for g.index = m.random.Uint32N(regionLimit); m.regions[g.index] != nil; {
 		g.index = (g.index + 1) % regionLimit
@@ -437,7 +433,6 @@ func (m *machine) withdraw(g *region) {
 	}
 }
 
-// release frees a withdrawn region's frames.
 func (m *machine) release(g *region) {
 	for _, f := range g.frames {
 		m.give(f)
@@ -454,7 +449,6 @@ func (g *region) pieces(offset, n int, do func(address uint32, at, n int)) {
 	}
 }
 
-// fill stores to a region.
 func (g *region) fill(offset int, b []byte) {
 	g.pieces(offset, len(b), func(address uint32, at, n int) { g.m.put(address, b[at:at+n]) })
 }
@@ -490,7 +484,6 @@ func (m *machine) awaitQuiet() {
 	}
 }
 
-// verifyMemory compares every byte of the node's memory.
 func (m *machine) verifyMemory() {
 	if bytes.Equal(m.memo, m.want) {
 		return
@@ -514,7 +507,6 @@ func (m *machine) verifyMemory() {
 	m.fail("%d bytes of memory are wrong, the first at %#x (%s frame): %#x, want %#x", n, i, owner, m.memo[i], m.want[i])
 }
 
-// verifyErrors compares the pending asynchronous errors.
 func (m *machine) verifyErrors() {
 	if len(m.errors) > layout.AsyncErrorSlots {
 		m.fail("the test let %d asynchronous errors pile up", len(m.errors))

@@ -86,7 +86,6 @@ func (m *machine) seeRaw(frame []byte) (stored bool) {
 	return false
 }
 
-// offer posts buffers for raw frames.
 func (m *machine) offer(capacities ...int) {
 	ring := &m.receive
 	for _, n := range capacities {

@@ -34,7 +34,6 @@ type vi struct {
 	head          *posted // the receive descriptor on the card, the queue's first
 }
 
-// message is an incoming message of a VI.
 type message struct {
 	open      bool // a first frame came, the last one not yet
 	dropped   bool // the rest of a failed message
@@ -76,7 +75,6 @@ type segment struct {
 	length  uint32 // of an address segment: must be 0
 }
 
-// descriptor has the fields of a descriptor.
 type descriptor struct {
 	control   uint16
 	segments  uint16 // the field, whatever follows
@@ -235,7 +233,6 @@ func (m *machine) createVIWith(index uint8, tag uint16, writable bool, queueByte
 	return v
 }
 
-// create makes a VI by its fields.
 func (v *vi) create(queueBytes int) {
 	m := v.m
 	v.generation, v.max = uint8(m.random.Uint32()), 1<<16
@@ -272,7 +269,6 @@ func (r *rig) connectAt(a, b *vi, next [2]uint32) {
 	})
 }
 
-// aim sets the peer.
 func (v *vi) aim(p *vi) { v.peer, v.peerMac, v.peerVI = p.m, p.m.mac, p.number() }
 
 func (v *vi) connect() {
@@ -300,7 +296,6 @@ func (v *vi) post(d descriptor) *posted {
 	return v.send.post(d)
 }
 
-// postReceive puts a descriptor into the receive queue.
 func (v *vi) postReceive(d descriptor) *posted {
 	v.m.counts[layout.CounterDoorbellReceive]++
 	p := v.receive.post(d)
@@ -399,7 +394,6 @@ func (v *vi) finish() {
 	}
 }
 
-// finish waits for all VIs of a machine.
 func (m *machine) finish() {
 	for i := range 256 {
 		if v := m.vis[uint8(i)]; v != nil {
@@ -599,7 +593,6 @@ func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 	return frames, d.ended(0), total
 }
 
-// gather reads the buffers of a message in order.
 type gather struct {
 	v    *vi
 	p    *posted

@@ -112,7 +112,6 @@ var plantedFaults = []plantedFault{
 // quietHole is a card that reports that it is idle while it works.
 var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = arbiter_quiet &&", New: "assign idle    = (FAULT && att_ready) || arbiter_quiet &&"}
 
-// faultyCard builds the simulator with all bugs.
 func faultyCard(t *testing.T) string {
 	t.Helper()
 	var mutants []verilate.Mutant

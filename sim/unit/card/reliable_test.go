@@ -369,7 +369,6 @@ func (v *vi) submit(d descriptor) {
 	}
 }
 
-// flushedOwn predicts the effect of a disconnect on requests.
 func (v *vi) flushedOwn() {
 	f := &v.reliable.flow
 	for _, o := range f.own {

@@ -164,7 +164,6 @@ func softResets(r *rig, rounds uint64) {
 		})
 		r.settle()
 		r.verify()
-		// Then a run without a reset.
 		y := r.traffic()
 		r.both(func(m *machine) {
 			y.post(m)

@@ -84,7 +84,6 @@ func withdrawals(rounds uint64) func(r *rig) {
 			r.end()
 			r.settle()
 
-			// Afterwards: how far did it come?
 			accepted, late := 0, false
 		messages:
 			for i, p := range v[0].send.posted {

@@ -239,7 +239,6 @@ func (n *node) losses() uint32 {
 	return v
 }
 
-// listed writes a page list for a command.
 func (n *node) listed(c layout.Command, pages []uint32, level2 uint32) {
 	for i, p := range pages {
 		layout.AttLevel2(n.list.Bytes()[layout.AttLevel2Size*i:]).SetPage(p)
@@ -249,7 +248,6 @@ func (n *node) listed(c layout.Command, pages []uint32, level2 uint32) {
 	c.SetLevel2Address(level2)
 }
 
-// register enters a buffer into the card's table.
 func (n *node) register(b *mem.Buffer, pages []uint32, tag uint16) uint32 {
 	g, err := n.table.Register(att.Region{Start: b.Address(), Length: uint64(b.Len()), Pages: pages, Tag: tag, RDMAWrite: true})
 	n.check(err)
@@ -263,7 +261,6 @@ func (n *node) register(b *mem.Buffer, pages []uint32, tag uint16) uint32 {
 	return uint32(g.Handle)
 }
 
-// begin starts a command without waiting for it.
 func (n *node) begin(op layout.CommandOpcode, fill func(c layout.Command)) {
 	c := layout.Command(n.block.Bytes()[:layout.CommandSize])
 	clear(c)

@@ -67,7 +67,6 @@ const (
 	offLimit = 12 * host.Microsecond
 )
 
-// RST#, soft reset and ResetVI under traffic.
 func TestResets(t *testing.T) {
 	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
 }

@@ -175,7 +175,6 @@ func (v *vi) sendNext() {
 	v.sent++
 }
 
-// writeNext writes the next piece into the peer's window.
 func (v *vi) writeNext() {
 	b := content(messageKey(v.n.index, v.number(), true, v.wrote))
 	place := v.wrote % places * placeBytes
