@@ -34,8 +34,7 @@ type protocol struct {
 
 var protocols = []protocol{
 	// An RDMA write needs no receive that could be missing. A lost one would
-	// leave its slot unchanged, and the receiver could not tell which later one
-	// is in it.
+	// leave its slot unchanged, and nothing identifies the later one in it.
 	{name: "rdma", device: driver.DeviceHvia, write: true},
 	{name: "send", device: driver.DeviceHvia, loses: true},
 	{name: "mvia", device: driver.DeviceMvia, loses: true},
