@@ -34,8 +34,8 @@ const (
 )
 
 // manyVIs makes the given number of VIs in each direction send messages of
-// mixed sizes at once, some of them with a fault, which must stop nothing but
-// their own messages.
+// mixed sizes at once. A fault on some of them must stop only these VIs'
+// messages.
 func manyVIs(count int) func(r *rig) {
 	return func(r *rig) {
 		streams := make([]*stream, count)
