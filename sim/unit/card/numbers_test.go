@@ -232,8 +232,8 @@ func TestOutageLongerThanWindow(t *testing.T) {
 }
 
 // A lossy link that drops, duplicates and reorders delivers no message twice at
-// the unreliable level, also where it delays so many that their run resets the
-// number.
+// the unreliable level, even if it delays a run of frames long enough to reset
+// the number.
 func TestNeverTwice(t *testing.T) {
 	takesSeconds(t)
 	count := int(unit.Sizes{Normal: 600, Long: 20_000}.Pick())
