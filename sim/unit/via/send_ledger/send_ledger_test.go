@@ -53,7 +53,7 @@ func TestLedger(t *testing.T) {
 		return // too few runs for every case
 	}
 	for _, name := range []string{
-		"cover_ConnectionLost", "cover_alive", "cover_probe", "cover_PostDescriptor", "cover_RdmaReadProtection", "cover_RdmaTransport",
+		"cover_ConnectionLost", "cover_alive", "cover_probe", "cover_PostDescriptor", "cover_RDMAReadProtection", "cover_RDMATransport",
 		"cover_answer_acknowledges", "cover_answer_before_fence", "cover_answer_failed", "cover_answer_refused",
 		"cover_both_full", "cover_disconnect", "cover_failed", "cover_flush_begun", "cover_flush_marked",
 		"cover_flush_read", "cover_flush_well", "cover_flushed", "cover_forged", "cover_gap_again",
