@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package house
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tooLong names what is longer than its limit, and why it still is. The lists
+// only shrink: a name that no longer needs its exception fails the test.
+var tooLong = map[string]struct{ reason, names string }{
+	"Go file": {"to be split by subject", `
+		agent.go broken_test.go compare_test.go completion.go engine.go figure.go generate_test.go
+		host.go model_test.go patterns.go processes_test.go reliable.go report.go run_test.go
+		scenarios.go sendrecv.go transport_corners_test.go`},
+	"Go function": {"to be split into steps or a table", `
+		Config.settle Env.partner RunOn Service.join StartHost TestAccountOfMvia
+		TestAccountOfWaits TestBadCommands TestBadParity TestCompletionQueues TestDelaysAreFound
+		TestFaults TestFindings TestFreeMode TestHeldWireBetweenCards TestHostAccessesInBusReset
+		TestMutantFabricIsCaught TestMutantWireIsCaught TestNeverTwice TestPoll
+		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch TestReliableErrors
+		TestReproduceReport TestReproductionPage TestRetryLimit TestSetup TestSignsOfLife
+		TestStates TestTableProperties TestThreadsPostOnOneVI
+		TestTransportDeregisterUnacknowledged TestTransportDisconnectWhileSendingAgain
+		TestTransportManySegments TestTransportNothing TestTransportReadRequestTwice
+		TestVirtualPrimitives TestWhatBreaks agent.request allowances.stepping busy conversation
+		cqWaitsOfOtherThreads ethernetFrames fake flushedClient framesOfOthers generator.judge
+		generator.reliableMessage generator.send handlerServer interrupted isolated isolation
+		leavingClient localErrorClient lostAcknowledgement lostFrames machine.hearVia model
+		notifyServer play queueClient queueResize randomNode.harvest randomOperationsFindFaults
+		readClient receiveModeration receiveQueueServer reclaimAt rig.cutOff sample setup.run
+		softResets speak targetsOf traffic transportRetryLimit unreachableClient
+		unreachableReceiveClient vi.hearReliable withdrawals world.apply`},
+	"module": {"cut when its per-VI bits move into RAM", `
+		core gec rx_engine send_ledger tx_engine`},
+}
+
+var counted = sync.OnceValues(func() (Figures, error) { return Count("../..") })
+
+func count(t *testing.T) Figures {
+	t.Helper()
+	f, err := counted()
+	require.NoError(t, err)
+	return f
+}
+
+func TestNothingIsTooLong(t *testing.T) {
+	f := count(t)
+	for kind, e := range tooLong {
+		allowed := strings.Fields(e.names)
+		for name, lines := range f.Long[kind] {
+			require.Contains(t, allowed, name, "a %s of %d lines: split it", kind, lines)
+		}
+		for _, name := range allowed {
+			require.Contains(t, f.Long[kind], name, "%s is short enough: take it off the list", name)
+		}
+		require.True(t, slices.IsSorted(allowed), kind)
+	}
+}
+
+// exportedLimit is the most exported functions, methods and types of a package.
+const exportedLimit = 60
+
+// manyNames are the packages with another limit: those of the public API, and
+// those that still have to come down to exportedLimit.
+var manyNames = map[string]int{"vipl": 107, "driver": 129, "host": 68}
+
+func TestPackagesExportFew(t *testing.T) {
+	f := count(t)
+	for name, n := range f.Exported {
+		limit, ok := manyNames[name]
+		if !ok {
+			limit = exportedLimit
+		}
+		require.LessOrEqual(t, n, limit, "package %s exports %d functions, methods and types", name, n)
+	}
+}
