@@ -40,7 +40,7 @@ reproduce: setup build ## the paper's measurements: table on stdout, page and fi
 digests: setup build ## frames, wakes and printed times of many runs, compared with bench/digests/testdata/digests.json; ARGS=--update writes it anew
 	@bin/hvia digests $(ARGS)
 
-demo: setup build ## one RDMA write, told step by step
+demo: setup build ## one RDMA write, step by step
 	@bin/hvia demo $(ARGS)
 
 doctor: ## what this machine has and lacks
@@ -53,8 +53,8 @@ test: setup-tests lint ## what CI runs: setup, lint, all tests
 test-long: setup-tests lint ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
 
-mutants: setup ## every planted fault: each bench must fail on each of its own
-	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault|WrongByte' ./sim/... ./att/... ./driver/internal/softvia ./vipl/... ./conformance/... ./bench
+mutants: setup ## inject known bugs and check that the tests catch every one
+	HVIA_MUTANTS=1 go test -count=1 -p $(TEST_P) -timeout 30m -run 'Mutant|Fault|WrongByte' ./sim/... ./att/... ./driver/internal/softvia ./vipl/... ./conformance/... ./bench/...
 
 lint: lint-format lint-go lint-generated lint-shell lint-rtl ## all static checks
 	@echo "lint: clean"
