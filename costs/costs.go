@@ -90,7 +90,7 @@ func (b Board) Priors() map[string]int64 {
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {
-		return nil, err
+		return host.CostModel{}, err
 	}
 	return b.hostCosts(), nil
 }
@@ -102,7 +102,7 @@ func HostCosts(profile string) (host.CostModel, error) {
 // nanoseconds, because of the phase between the clocks.)
 func (b Board) Costs() host.CostModel {
 	c := b.hostCosts()
-	c.interrupt = 0
+	c.Interrupt = 0
 	return c
 }
 
@@ -110,20 +110,7 @@ func (b Board) Costs() host.CostModel {
 // interrupts lie on the path of every message.
 func (b Board) KernelCosts() host.CostModel { return b.hostCosts() }
 
-func (b Board) hostCosts() hostCosts {
-	at := func(name string) host.Time { return host.Time(b.Value(name)) }
-	return hostCosts{
-		post: at("HostPostTime"), poll: at("HostPollPeriod"), wait: at("HostReceiveWaitTime"), timeOfDay: at("HostTimeOfDayTime"),
-		interrupt: at("HostInterruptTime"),
-		kernel: host.KernelCosts{
-			Trap: at("HostTrapTime"), Switch: at("HostSwitchTime"), SendPacket: at("HostPacketSendTime"), CopyByte: at("HostCopyTime"),
-			Mvia: host.ProtocolCosts{ReceivePacket: at("MviaPacketTime"), Wake: at("MviaWakeTime")},
-			Tcp:  host.ProtocolCosts{ReceivePacket: at("TcpPacketTime"), Wake: at("TcpWakeTime")},
-		},
-	}
-}
-
-// hostCosts has the processor times of a host in the experiments.
+// hostCosts returns the processor times of a host in the experiments.
 //
 // RecvWait's work lies on the path of a received message and is charged.
 // SendWait's is not: the sides of a ping-pong reap their sends while the
@@ -131,22 +118,18 @@ func (b Board) hostCosts() hostCosts {
 // shift later polls, so a figure fitted to receives would move RDMA writes by
 // up to a poll period. A program that polls the last byte of an RDMA write pays
 // only for the polls.
-type hostCosts struct {
-	post, poll, wait, timeOfDay, interrupt host.Time
-	kernel                                 host.KernelCosts
+func (b Board) hostCosts() host.CostModel {
+	at := func(name string) host.Time { return host.Time(b.Value(name)) }
+	return host.CostModel{
+		Post: at("HostPostTime"), Poll: at("HostPollPeriod"), ReceiveDone: at("HostReceiveWaitTime"), TimeOfDay: at("HostTimeOfDayTime"),
+		Interrupt: at("HostInterruptTime"),
+		Kernel: host.KernelCosts{
+			Trap: at("HostTrapTime"), Switch: at("HostSwitchTime"), SendPacket: at("HostPacketSendTime"), CopyByte: at("HostCopyTime"),
+			Mvia: host.ProtocolCosts{ReceivePacket: at("MviaPacketTime"), Wake: at("MviaWakeTime")},
+			Tcp:  host.ProtocolCosts{ReceivePacket: at("TcpPacketTime"), Wake: at("TcpWakeTime")},
+		},
+	}
 }
-
-var _ host.CostModel = hostCosts{}
-
-func (c hostCosts) Post() host.Time          { return c.post }
-func (c hostCosts) PollPeriod() host.Time    { return c.poll }
-func (hostCosts) SendDone() host.Time        { return 0 }
-func (c hostCosts) ReceiveDone() host.Time   { return c.wait }
-func (c hostCosts) TimeOfDay() host.Time     { return c.timeOfDay }
-func (hostCosts) AgentCall() host.Time       { return 0 }
-func (hostCosts) PinPage() host.Time         { return 0 }
-func (c hostCosts) Interrupt() host.Time     { return c.interrupt }
-func (c hostCosts) Kernel() host.KernelCosts { return c.kernel }
 
 // ErrConfig is wrapped by every error about a configuration.
 var ErrConfig = errors.New("bad configuration")

@@ -19,20 +19,20 @@ func TestHostCosts(t *testing.T) {
 		b, err := New(profile.Name, nil)
 		require.NoError(t, err)
 		c := b.Costs()
-		require.Equal(t, host.Time(params.HostPostTime), c.Post())
+		require.Equal(t, host.Time(params.HostPostTime), c.Post)
 		require.Equal(t, host.Time(params.HostPollPeriod), c.PollPeriod())
 		require.Positive(t, c.PollPeriod())
-		require.Equal(t, host.Time(params.HostReceiveWaitTime), c.ReceiveDone())
-		require.Equal(t, host.Time(params.HostTimeOfDayTime), c.TimeOfDay())
-		for _, free := range []host.Time{c.SendDone(), c.AgentCall(), c.PinPage(), c.Interrupt()} {
+		require.Equal(t, host.Time(params.HostReceiveWaitTime), c.ReceiveDone)
+		require.Equal(t, host.Time(params.HostTimeOfDayTime), c.TimeOfDay)
+		for _, free := range []host.Time{c.SendDone, c.AgentCall, c.PinPage, c.Interrupt} {
 			require.Zero(t, free, "what costs something needs a parameter, and is charged on no path of an RDMA write")
 		}
-		require.Equal(t, host.Time(params.HostInterruptTime), b.KernelCosts().Interrupt(), "the interrupts of a plain NIC lie on every path")
+		require.Equal(t, host.Time(params.HostInterruptTime), b.KernelCosts().Interrupt, "the interrupts of a plain NIC lie on every path")
 		require.Equal(t, host.KernelCosts{
 			Trap: params.HostTrapTime, Switch: params.HostSwitchTime, SendPacket: params.HostPacketSendTime, CopyByte: params.HostCopyTime,
 			Mvia: host.ProtocolCosts{ReceivePacket: params.MviaPacketTime, Wake: params.MviaWakeTime},
 			Tcp:  host.ProtocolCosts{ReceivePacket: params.TcpPacketTime, Wake: params.TcpWakeTime},
-		}, b.KernelCosts().Kernel())
+		}, b.KernelCosts().Kernel)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestBoard(t *testing.T) {
 	replaced := map[string]int64{"HostPostTime": 7, "MacReactClocks": 9}
 	b, err := New(params.Base, replaced)
 	require.NoError(t, err)
-	require.EqualValues(t, 7, b.Costs().Post())
+	require.EqualValues(t, 7, b.Costs().Post)
 	require.EqualValues(t, 9, b.Value("MacReactClocks"))
 	require.Equal(t, map[string]int64{"MacReactClocks": 9}, b.Models(), "the host's numbers are not the simulator's business")
 	require.Equal(t, map[string]int64{"MacReactClocks": 4, "MviaPacketTime": 8_100_000, "MviaWakeTime": 8_500_000, "TcpPacketTime": 7_600_000, "TcpWakeTime": 77_000_000}, b.Priors())

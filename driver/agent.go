@@ -582,7 +582,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	unpin := func(err error) error {
 		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
-	if err := a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(len(pages))); err != nil {
+	if err := a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
 		return err
 	}
 	g, err := a.table.Register(att.Region{
@@ -632,7 +632,7 @@ func (a *agent) forget(n *nic, g *region) error {
 	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
-	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(g.address, g.length)))
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
 }
 
 func (a *agent) modifyRegion(n *nic, q *request) error {

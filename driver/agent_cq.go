@@ -57,7 +57,7 @@ func (a *agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 }
 
 func (a *agent) spendPin(b *mem.Buffer) error {
-	return a.thread.Spend(host.LayerAgent, a.costs.PinPage()*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
 }
 
 func (a *agent) unpin(p *process, b *mem.Buffer) error {

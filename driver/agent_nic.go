@@ -193,7 +193,7 @@ func (m *mvia) counter(n layout.Counter) (uint32, error) {
 
 func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
 	t := m.agent.thread
-	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt()); err != nil {
+	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt); err != nil {
 		return false, err
 	}
 	err := m.ethernet.Service(t, func(frame []byte) error {
@@ -204,7 +204,7 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 		case layout.EtherTypeVia:
 			return m.arrive(t, frame)
 		case layout.EtherTypeConnection:
-			if err := t.SpendInService(host.LayerProtocol, m.costs.Kernel().Mvia.ReceivePacket); err != nil {
+			if err := t.SpendInService(host.LayerProtocol, m.costs.Kernel.Mvia.ReceivePacket); err != nil {
 				return err
 			}
 			take(frame)
@@ -222,7 +222,7 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 // arrive takes a VIA frame: one copy, from the ring's buffer to its
 // destination.
 func (m *mvia) arrive(t *host.Thread, frame []byte) error {
-	kernel := m.costs.Kernel()
+	kernel := m.costs.Kernel
 	if err := t.SpendInService(host.LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(
 		for _, r := range payload {
 			head = append(head, m.Memory(r.Address, r.Length)...)
 		}
-		if err := t.Spend(host.LayerCopy, m.costs.Kernel().Copy(len(head)-n)); err != nil {
+		if err := t.Spend(host.LayerCopy, m.costs.Kernel.Copy(len(head)-n)); err != nil {
 			return err
 		}
 		payload = nil

@@ -96,7 +96,7 @@ func (c *CQ) Notifier() Notifier {
 func (n Notifier) Arm(t *host.Thread) error {
 	q := n.ask
 	q.Kind = uint8(n.kind)
-	_, err := n.host.callFor(t, &q, host.LayerTrap, n.host.costs.Kernel().Trap)
+	_, err := n.host.callFor(t, &q, host.LayerTrap, n.host.costs.Kernel.Trap)
 	return err
 }
 
@@ -125,5 +125,5 @@ func (h *Host) NotificationRange(nic uint32) mem.Range {
 // Switch spends the cost of giving the processor to a blocked thread, after the
 // interrupt service that woke it.
 func (h *Host) Switch(t *host.Thread) error {
-	return t.Spend(host.LayerSwitch, h.costs.Kernel().Switch)
+	return t.Spend(host.LayerSwitch, h.costs.Kernel.Switch)
 }

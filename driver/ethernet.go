@@ -274,7 +274,7 @@ func (e *Ethernet) queue(t *host.Thread, head []byte, body []mem.Range, done fun
 		return fmt.Errorf("%d bytes of head and %d ranges, %d bytes and %d pages' pieces together: %w: want %d to %d bytes in fewer than %d pieces",
 			len(head), len(body), sum, entries, host.ErrInvalidParameter, layout.EthernetHeaderSize, layout.MaxFrame, nicRingEntries)
 	}
-	if err := e.spend(t, e.costs.Kernel().SendPacket); err != nil {
+	if err := e.spend(t, e.costs.Kernel.SendPacket); err != nil {
 		return err
 	}
 	for {

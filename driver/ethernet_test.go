@@ -91,11 +91,7 @@ func header(from, to int) []byte {
 }
 
 // slow has the cost of a kernel's packet.
-type slow struct{ host.NoCosts }
-
-func (slow) Kernel() host.KernelCosts {
-	return host.KernelCosts{SendPacket: 3 * host.Microsecond}
-}
+var slow = host.CostModel{Kernel: host.KernelCosts{SendPacket: 3 * host.Microsecond}}
 
 func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, error) {
 	node := t.ID().Node
@@ -195,7 +191,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 	}
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 0, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, slow{})
+			e, err := l.open(t, slow)
 			if err != nil {
 				return err
 			}
@@ -228,7 +224,7 @@ func ethernetFrames(t *testing.T, mode sim.Mode) {
 		},
 		{Node: 0, Rank: 1}: send, {Node: 0, Rank: 2}: send, {Node: 1, Rank: 1}: idle, {Node: 1, Rank: 2}: idle,
 		{Node: 1, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -274,7 +270,7 @@ func TestEthernetRefuses(t *testing.T) {
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 1}: (*host.Thread).Begin,
 		{Node: 0}: func(t *host.Thread) error {
-			e, err := driver.OpenEthernet(t, l.memory[0], slow{})
+			e, err := driver.OpenEthernet(t, l.memory[0], slow)
 			if err != nil {
 				return err
 			}
@@ -331,7 +327,7 @@ func TestEthernetDeadNIC(t *testing.T) {
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 1}: (*host.Thread).Begin,
 		{Node: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -371,7 +367,7 @@ func TestEthernetPages(t *testing.T) {
 	}
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -391,7 +387,7 @@ func TestEthernetPages(t *testing.T) {
 			return errors.Join(t.Barrier(2, 2), e.Reap(t), e.Stop(t))
 		},
 		{Node: 1}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -417,7 +413,7 @@ func TestEthernetFullRing(t *testing.T) {
 	l := startLan(t, sim.Timed, 1, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -439,7 +435,7 @@ func TestEthernetFullRing(t *testing.T) {
 			return e.Stop(t)
 		},
 		{Node: 1}: func(t *host.Thread) error {
-			e, err := l.open(t, host.NoCosts{})
+			e, err := l.open(t, host.CostModel{})
 			if err != nil {
 				return err
 			}
@@ -475,7 +471,7 @@ func TestEthernetAnswersInService(t *testing.T) {
 	l := startLan(t, sim.Timed, 2, nil)
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 0, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, slow{})
+			e, err := l.open(t, slow)
 			if err != nil {
 				return err
 			}
@@ -491,7 +487,7 @@ func TestEthernetAnswersInService(t *testing.T) {
 		},
 		{Node: 0, Rank: 1}: (*host.Thread).Begin,
 		{Node: 1, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, slow{})
+			e, err := l.open(t, slow)
 			if err != nil {
 				return err
 			}

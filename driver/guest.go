@@ -20,7 +20,7 @@ type GuestConfig struct {
 	FirstRank int
 	Ranks     int
 	Entry     Entry          // what the agent prepared
-	Costs     host.CostModel // of the process's own work: NoCosts
+	Costs     host.CostModel // of the process's own work
 	Logger    *slog.Logger   // nil = silent
 }
 
@@ -28,9 +28,6 @@ type GuestConfig struct {
 // fabric.Join calls it for programs; only those with another fabric call it
 // directly.
 func NewGuest(c GuestConfig) (*Host, error) {
-	if c.Costs == nil {
-		c.Costs = host.NoCosts{}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

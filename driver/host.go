@@ -32,17 +32,17 @@ const AgentRank = 0
 // default.
 type HostConfig struct {
 	Memory    *mem.Memory
-	Device    Device         // DeviceHvia
-	Costs     host.CostModel // NoCosts
-	Logger    *slog.Logger   // nil = silent
-	Seed      uint64         // of sequence numbers and identifiers
-	Transport Transport      // of the reliable levels
-	Regions   int            // largest number of registered regions: 1,024
-	Programs  int            // threads that call Leave before the agent ends: 1
-	Quota     Quota          // of each process
-	Names     []string       // of the fabric's nodes, for the name service: node0, node1 and so on
-	Switch    bool           // a switch connects two nodes; more than two always have one
-	Profile   string         // the card's profile in package params: params.Base
+	Device    Device // DeviceHvia
+	Costs     host.CostModel
+	Logger    *slog.Logger // nil = silent
+	Seed      uint64       // of sequence numbers and identifiers
+	Transport Transport    // of the reliable levels
+	Regions   int          // largest number of registered regions: 1,024
+	Programs  int          // threads that call Leave before the agent ends: 1
+	Quota     Quota        // of each process
+	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
+	Switch    bool         // a switch connects two nodes; more than two always have one
+	Profile   string       // the card's profile in package params: params.Base
 	// Params replaces parameters of the profile, as sim.Config.Params does.
 	Params map[string]int64
 
@@ -86,9 +86,6 @@ func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
 	}
 	if err := c.Device.Check(); err != nil {
 		return nil, fmt.Errorf("driver: start the agent of node %d: %w", t.ID().Node, err)
-	}
-	if c.Costs == nil {
-		c.Costs = host.NoCosts{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -214,7 +211,7 @@ func (h *Host) Logger() *slog.Logger { return h.log }
 func (h *Host) Memory() *mem.Memory { return h.memory }
 
 func (h *Host) call(t *host.Thread, q *request) (reply, error) {
-	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall())
+	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall)
 }
 
 // callFor is call with the cost of entering the agent.
@@ -695,7 +692,7 @@ func (h *Host) Spent() host.Account {
 // takes time and reads the clock in its middle. The difference of two readings
 // includes the cost of one call.
 func (h *Host) TimeOfDay(t *host.Thread) (host.Time, error) {
-	cost := h.costs.TimeOfDay()
+	cost := h.costs.TimeOfDay
 	if err := t.Spend(host.LayerLibrary, cost/2); err != nil {
 		return 0, err
 	}

@@ -152,7 +152,7 @@ func (q *kernelQueue) Post(t *host.Thread, d any, put Put) error {
 }
 
 func (q *kernelQueue) trap(t *host.Thread) error {
-	return t.Spend(host.LayerTrap, q.host.costs.Kernel().Trap)
+	return t.Spend(host.LayerTrap, q.host.costs.Kernel.Trap)
 }
 
 func (q *kernelQueue) announce(t *host.Thread, address uint64, handle uint32) error {
@@ -187,7 +187,7 @@ func (q *kernelQueue) Block(t *host.Thread, left func() host.Time, await Await) 
 	if err != nil || !slept {
 		return err
 	}
-	kernel := q.host.costs.Kernel()
+	kernel := q.host.costs.Kernel
 	if err := t.Sleep(kernel.Mvia.Wake); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type JoinConfig struct {
 	// without a name the barriers are private to the process.
 	Group       string
 	MemoryBytes int64          // all host memory of the process: DefaultBankBytes
-	Costs       host.CostModel // of the process's own work: NoCosts
+	Costs       host.CostModel // of the process's own work
 	Logger      *slog.Logger   // nil = silent
 }
 

@@ -31,9 +31,9 @@ type RunConfig struct {
 	// CardKind. For RunOn it describes the running fabric: Profile and Params
 	// must be those of its simulator.
 	Fabric    sim.Config
-	Device    driver.Device    // device of the nodes' VIs: DeviceHvia
-	CardKind  string           // the simulator's kind of node for Device
-	Costs     host.CostModel   // NoCosts
+	Device    driver.Device // device of the nodes' VIs: DeviceHvia
+	CardKind  string        // the simulator's kind of node for Device
+	Costs     host.CostModel
 	Logger    *slog.Logger     // nil = silent
 	Seed      uint64           // of scatter order, sequence numbers and, unless Fabric has a seed, the models: 1
 	Transport driver.Transport // of the reliable levels
@@ -158,9 +158,6 @@ func (m machines) Memory(node int, seed uint64) (*mem.Memory, error) {
 // passes all programs, with a nil Main for those that run elsewhere. Programs
 // of one node must be in one process.
 func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
-	if c.Costs == nil {
-		c.Costs = host.NoCosts{}
-	}
 	programs = named(programs)
 	here := map[int]int{} // programs of this process by node
 	for _, p := range programs {

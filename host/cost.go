@@ -4,29 +4,35 @@ package host
 
 // CostModel has the costs of the host processor's work in timed mode. The
 // experiment sets the values; driver and vipl only name where time is spent.
-// Free mode charges nothing.
-type CostModel interface {
+// Free mode charges nothing, and neither does the zero value: only the card
+// takes time.
+type CostModel struct {
 	// Post is a post, from the call to the doorbell's store.
-	Post() Time
-	// PollPeriod is the period of a polling loop and the time of an empty poll.
-	// It must not be 0: a loop that takes no time would stop the card.
-	PollPeriod() Time
+	Post Time
+	// Poll is the period of a polling loop and the time of an empty poll;
+	// 0 means 100 ns.
+	Poll Time
 	// SendDone and ReceiveDone are the work of SendWait and RecvWait besides
 	// polling: to reap a completed descriptor, from the poll that finds the
 	// done bit to the return.
-	SendDone() Time
-	ReceiveDone() Time
-	// TimeOfDay is a call that reads the clock, gettimeofday.
-	TimeOfDay() Time
-	// AgentCall is a call of the kernel agent and its return.
-	AgentCall() Time
-	// PinPage is pinning or releasing one page.
-	PinPage() Time
+	SendDone, ReceiveDone Time
+	TimeOfDay             Time // a call that reads the clock, gettimeofday
+	AgentCall             Time // a call of the kernel agent and its return
+	PinPage               Time // pinning or releasing one page
 	// Interrupt is entry and exit of the interrupt service, which preempts
 	// charges of the node's other threads.
-	Interrupt() Time
-	// Kernel has the costs of the software protocols on a plain NIC.
-	Kernel() KernelCosts
+	Interrupt Time
+	Kernel    KernelCosts // of the software protocols on a plain NIC
+}
+
+// PollPeriod returns Poll. A loop that takes no time would stop the card, so a
+// model without a period polls once per clock of a 10 MHz bus: often enough for
+// prompt completions and seldom enough to run fast.
+func (c CostModel) PollPeriod() Time {
+	if c.Poll == 0 {
+		return 100 * Nanosecond
+	}
+	return c.Poll
 }
 
 // KernelCosts are the processor times of a protocol in the kernel, over a plain
@@ -53,22 +59,3 @@ type ProtocolCosts struct {
 
 // Copy returns the time to copy n bytes.
 func (k KernelCosts) Copy(n int) Time { return k.CopyByte * Time(n) }
-
-// NoCosts charges nothing, for functional work: only the card takes time. Its
-// polling loops poll once per clock of a 10 MHz bus, often enough for prompt
-// completions and seldom enough to run fast.
-type NoCosts struct{}
-
-var _ CostModel = NoCosts{}
-
-func (NoCosts) Post() Time        { return 0 }
-func (NoCosts) PollPeriod() Time  { return 100 * Nanosecond }
-func (NoCosts) SendDone() Time    { return 0 }
-func (NoCosts) ReceiveDone() Time { return 0 }
-func (NoCosts) TimeOfDay() Time   { return 0 }
-func (NoCosts) AgentCall() Time   { return 0 }
-func (NoCosts) PinPage() Time     { return 0 }
-func (NoCosts) Interrupt() Time   { return 0 }
-func (NoCosts) Kernel() KernelCosts {
-	return KernelCosts{}
-}

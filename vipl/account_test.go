@@ -19,19 +19,10 @@ import (
 
 // priced has a different price for everything, so that an account shows its
 // parts.
-type priced struct{ host.NoCosts }
-
-func (priced) Post() host.Time { return 1000 * host.Nanosecond }
-
-func (priced) PollPeriod() host.Time { return 100 * host.Nanosecond }
-
-func (priced) SendDone() host.Time { return 2000 * host.Nanosecond }
-
-func (priced) ReceiveDone() host.Time { return 3000 * host.Nanosecond }
-
-func (priced) AgentCall() host.Time { return 5000 * host.Nanosecond }
-
-func (priced) PinPage() host.Time { return 700 * host.Nanosecond }
+var priced = host.CostModel{
+	Post: 1000 * host.Nanosecond, SendDone: 2000 * host.Nanosecond, ReceiveDone: 3000 * host.Nanosecond,
+	AgentCall: 5000 * host.Nanosecond, PinPage: 700 * host.Nanosecond,
+}
 
 func runPriced(t *testing.T, mains ...conformance.Main) {
 	t.Helper()
@@ -40,12 +31,12 @@ func runPriced(t *testing.T, mains ...conformance.Main) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: priced{}}, conformance.Programs(mains...)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: priced}, conformance.Programs(mains...)...))
 }
 
 // The time of a call is in the account of the thread that made it.
 func TestAccountOfTheLibrary(t *testing.T) {
-	var c priced
+	c := priced
 	account := func(e *conformance.Env, what string, want host.Account, call func() error) error {
 		before := e.T.Spent()
 		err := call()
@@ -56,7 +47,7 @@ func TestAccountOfTheLibrary(t *testing.T) {
 	}
 	runPriced(t, func(e *conformance.Env) error {
 		var p *conformance.Peer
-		calls := c.AgentCall()
+		calls := c.AgentCall
 		if err := account(e, "create VI", host.Account{host.LayerAgent: calls}, func() error {
 			_, err := e.NIC.CreateVI(e.T, conformance.Writable)
 			return err
@@ -67,20 +58,20 @@ func TestAccountOfTheLibrary(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := account(e, "post", host.Account{host.LayerLibrary: c.Post()}, func() error {
+		if err := account(e, "post", host.Account{host.LayerLibrary: c.Post}, func() error {
 			_, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0)
 			return err
 		}); err != nil {
 			return err
 		}
-		if err := account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone()}, func() error {
+		if err := account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone}, func() error {
 			d, err := p.VI.SendWait(e.T, host.Second)
 			e.Flushed("idle", d, err)
 			return nil
 		}); err != nil {
 			return err
 		}
-		_ = account(e, "empty", host.Account{host.LayerLibrary: c.ReceiveDone()}, func() error {
+		_ = account(e, "empty", host.Account{host.LayerLibrary: c.ReceiveDone}, func() error {
 			_, err := p.VI.RecvDone(e.T)
 			e.Is("empty", err, vipl.ErrDescriptor)
 			return nil

@@ -26,8 +26,6 @@ import (
 )
 
 // Prices of a kernel's work, none of which is a sum of others.
-type mviaPrices struct{ priced }
-
 const (
 	trapPrice    = 11 * host.Microsecond
 	switchPrice  = 13 * host.Microsecond
@@ -37,14 +35,15 @@ const (
 	copyPrice    = 3 * host.Nanosecond
 )
 
-func (mviaPrices) Interrupt() host.Time { return 7 * host.Microsecond }
-
-func (mviaPrices) Kernel() host.KernelCosts {
-	return host.KernelCosts{
+var mviaPrices = func() host.CostModel {
+	c := priced
+	c.Interrupt = 7 * host.Microsecond
+	c.Kernel = host.KernelCosts{
 		Trap: trapPrice, Switch: switchPrice, SendPacket: sendPrice, CopyByte: copyPrice,
 		Mvia: host.ProtocolCosts{ReceivePacket: receivePrice, Wake: wakePrice},
 	}
-}
+	return c
+}()
 
 // ledger holds the spendings of a run.
 type ledger struct {
@@ -80,7 +79,7 @@ func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia, Seed: 1, Costs: mviaPrices{}, Spending: l.add}, list...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia, Seed: 1, Costs: mviaPrices, Spending: l.add}, list...))
 	for i := range nodes {
 		require.Zero(t, f.Node(i).InUse(), "node %d: frames are still in use", i)
 	}
@@ -88,7 +87,7 @@ func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 
 // Calls of the library and the kernel's work are in the accounts.
 func TestAccountOfMvia(t *testing.T) {
-	var c mviaPrices
+	c := mviaPrices
 	l := &ledger{}
 	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
 		before := e.T.Spent()
@@ -107,7 +106,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		var d *vipl.Descriptor
-		if err := spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
+		if err := spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
 			d, err = p.Send(0, n)
 			return err
 		}); err != nil {
@@ -118,7 +117,7 @@ func TestAccountOfMvia(t *testing.T) {
 		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
-		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone()}, func() error {
+		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone}, func() error {
 			got, err := p.VI.SendWait(e.T, host.Second)
 			e.Is("done", err, nil)
 			e.That("in order", got == d)
@@ -127,7 +126,7 @@ func TestAccountOfMvia(t *testing.T) {
 		if d, err = p.Send(0, 4); err != nil {
 			return err
 		}
-		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone()}, func() error {
+		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
 			got, err := p.VI.SendDone(e.T)
 			e.Is("done", err, nil)
 			e.That("in order", got == d)
@@ -147,7 +146,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		if err := spent(e, "post of many pieces", host.Account{
-			host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
+			host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
 		}, func() error { return p.VI.PostSend(e.T, wide) }); err != nil {
 			return err
 		}
@@ -163,7 +162,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		var d *vipl.Descriptor
-		if err := spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post(), host.LayerTrap: trapPrice}, func() (err error) {
+		if err := spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice}, func() (err error) {
 			d, err = p.Receive(0, n)
 			return err
 		}); err != nil {
@@ -181,7 +180,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return err
 		}
 		before := e.H.Spent()
-		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone()}, func() error {
+		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone}, func() error {
 			got, err := p.VI.RecvWait(e.T, host.Second)
 			p.Completed("the message", got, d, err, conformance.Received(n))
 			return nil
@@ -218,7 +217,7 @@ func TestAccountOfMvia(t *testing.T) {
 	// The waiter goes on just after the write that it waits for.
 	require.InDelta(t, int64(wakePrice), int64(woken-stored), 1, "from the status to the switch")
 	require.Positive(t, interrupted)
-	require.Zero(t, interrupted%c.Interrupt())
+	require.Zero(t, interrupted%c.Interrupt)
 }
 
 func peerOn(p *conformance.Peer, t *host.Thread, h *driver.Host) *conformance.Peer {

@@ -61,7 +61,7 @@ func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	if err := v.nic.deliver(t); err != nil {
 		return err
 	}
-	if err := t.Spend(host.LayerLibrary, v.nic.costs.Post()); err != nil {
+	if err := t.Spend(host.LayerLibrary, v.nic.costs.Post); err != nil {
 		return translate(q.names.post, v, err)
 	}
 	if err := q.work.Post(t, d, q.put); err != nil {
@@ -166,9 +166,9 @@ func (q *queue) wait(t *host.Thread, timeout host.Time) (*Descriptor, error) {
 }
 
 func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*Descriptor, error) {
-	cost := q.vi.nic.costs.SendDone()
+	cost := q.vi.nic.costs.SendDone
 	if q.receive {
-		cost = q.vi.nic.costs.ReceiveDone()
+		cost = q.vi.nic.costs.ReceiveDone
 	}
 	if charge := t.Spend(host.LayerLibrary, cost); charge != nil {
 		return d, translate(op, q.vi, charge)

@@ -210,7 +210,7 @@ func TestNotifyThread(t *testing.T) {
 // a wait that polls costs none of them. Taking an entry of a completion queue
 // costs one poll.
 func TestAccountOfWaits(t *testing.T) {
-	var c mviaPrices
+	c := mviaPrices
 	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
 		before := e.T.Spent()
 		err := call()
@@ -274,7 +274,7 @@ func TestAccountOfWaits(t *testing.T) {
 			before := e.H.Spent()[host.LayerInterrupt]
 			e.Is(what, spent(e, what, want, call), nil)
 			got := e.H.Spent()[host.LayerInterrupt] - before
-			e.That(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt()), got == host.Time(n)*c.Interrupt())
+			e.That(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt), got == host.Time(n)*c.Interrupt)
 		}
 		vain := func(err error) error {
 			if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrNotDone) {
@@ -295,14 +295,14 @@ func TestAccountOfWaits(t *testing.T) {
 		if err := p.Meet(0); err != nil {
 			return err
 		}
-		interrupts("a wait that sleeps", 1, with(sleeps, c.ReceiveDone()), recv)
+		interrupts("a wait that sleeps", 1, with(sleeps, c.ReceiveDone), recv)
 		if err := p.Meet(0); err != nil {
 			return err
 		}
 		if err := e.T.Sleep(host.Millisecond); err != nil {
 			return err
 		}
-		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone()), recv)
+		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone), recv)
 		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(errOf(p.VI.RecvWait(e.T, 0))) })
 		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(errOf(p.VI.RecvWait(e.T, 100*host.Microsecond))) })
 
@@ -320,7 +320,7 @@ func TestAccountOfWaits(t *testing.T) {
 			return vain(err)
 		})
 		for range 2 {
-			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone()), func() error { return errOf(tied.VI.RecvDone(e.T)) })
+			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone), func() error { return errOf(tied.VI.RecvDone(e.T)) })
 		}
 		return p.Settled(0)
 	}
@@ -329,7 +329,7 @@ func TestAccountOfWaits(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices}, conformance.Programs(client, server)...))
 }
 
 // A completion between a thread's last poll and its sleep wakes it, at every
@@ -403,7 +403,7 @@ func TestSleepMissesNothing(t *testing.T) {
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices{}}, conformance.Programs(client, server)...))
+	require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{Seed: 1, Costs: mviaPrices}, conformance.Programs(client, server)...))
 }
 
 // The connection frames of both agents hold what they agree on.

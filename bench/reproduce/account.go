@@ -83,7 +83,7 @@ func (p *pingPong) cardPath(k int, post int64, sums []int64) report.MessagePath 
 		left -= mean
 	}
 	if !p.exchange.OneSided() {
-		done := int64(p.board.Costs().ReceiveDone())
+		done := int64(p.board.Costs().ReceiveDone)
 		shares[host.LayerLibrary.String()] += done
 		left -= done
 	}
@@ -191,7 +191,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 // wake is the time from the wake of a thread in the kernel until it gets the
 // processor.
 func (p *pingPong) wake() int64 {
-	k := p.board.KernelCosts().Kernel()
+	k := p.board.KernelCosts().Kernel
 	if p.exchange == rig.TCPStream {
 		return int64(k.Tcp.Wake)
 	}

@@ -91,7 +91,7 @@ func TestReceiveSideIsCharged(t *testing.T) {
 	b, err := costs.New(c.Profile, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 2_300_000, otherPosts[0].MeanPs)
-	require.EqualValues(t, b.Costs().Post()+b.Costs().TimeOfDay(), posts[0].MeanPs)
+	require.EqualValues(t, b.Costs().Post+b.Costs().TimeOfDay, posts[0].MeanPs)
 	// The polls may fall elsewhere.
-	require.InDelta(t, int64(b.Costs().ReceiveDone()-host.Microsecond), waits[0].MeanPs-otherWaits[0].MeanPs, 250_000)
+	require.InDelta(t, int64(b.Costs().ReceiveDone-host.Microsecond), waits[0].MeanPs-otherWaits[0].MeanPs, 250_000)
 }

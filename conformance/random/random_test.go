@@ -367,9 +367,9 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 		name  string
 		costs host.CostModel
 	}{
-		{"work takes no time", nil},
+		{"work takes no time", host.CostModel{}},
 		// So a thread is interrupted in the midst of what it sends.
-		{"work takes time", kernelWork{}},
+		{"work takes time", kernelWork},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := conformtest.Seed(t)
@@ -384,17 +384,12 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 }
 
 // kernelWork has prices for a kernel's work that let a receiver keep pace with the wire.
-type kernelWork struct{ host.NoCosts }
-
-func (kernelWork) Post() host.Time { return 500 * host.Nanosecond }
-
-func (kernelWork) Interrupt() host.Time { return host.Microsecond }
-
-func (kernelWork) Kernel() host.KernelCosts {
-	return host.KernelCosts{
+var kernelWork = host.CostModel{
+	Post: 500 * host.Nanosecond, Interrupt: host.Microsecond,
+	Kernel: host.KernelCosts{
 		Trap: 400 * host.Nanosecond, Switch: host.Microsecond, SendPacket: 3 * host.Microsecond, CopyByte: host.Nanosecond,
 		Mvia: host.ProtocolCosts{ReceivePacket: host.Microsecond, Wake: 5 * host.Microsecond},
-	}
+	},
 }
 
 // simulatedCards runs a list of operations on simulated cards with these straps.

@@ -23,11 +23,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// nicCosts is a host's costs with the kernel costs of this package's tests.
-type nicCosts struct{ host.NoCosts }
-
-func (nicCosts) Kernel() host.KernelCosts { return testCosts() }
-func (nicCosts) Interrupt() host.Time     { return 2 * host.Microsecond }
+// nicCosts are a host's costs with the kernel costs of this package's tests.
+var nicCosts = host.CostModel{Kernel: testCosts(), Interrupt: 2 * host.Microsecond}
 
 // playOnNICs is play on the simulator's plain NICs, with the driver's kernel
 // agents and fault injection; it returns the run's digest.
@@ -39,7 +36,7 @@ func playOnNICs(t *testing.T, faults string, programs ...program) bridge.Digest 
 	require.NoError(t, err)
 	var digest bridge.Digest
 	c := fabric.RunConfig{
-		Device: driver.DeviceMvia, Costs: nicCosts{},
+		Device: driver.DeviceMvia, Costs: nicCosts,
 		Fabric: sim.Config{Program: simulator, MemoryBytes: 16 << 20, Faults: wire},
 		Finished: func(f *sim.Fabric) (err error) {
 			digest, err = f.Digest(t.Context())
@@ -245,12 +242,12 @@ func TestPingPongOverPlainNICs(t *testing.T) {
 		half[n] = took
 	}
 	way := c.Trap + c.Copy(4) + c.SendPacket + params.NICTransmitTime*host.Picosecond + params.NICReceiveTime*host.Picosecond +
-		nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.Tcp.Wake + c.Switch + c.Copy(4)
+		nicCosts.Interrupt + c.Tcp.ReceivePacket + c.Tcp.Wake + c.Switch + c.Copy(4)
 	assert.Greater(t, half[4], way)
 	assert.Less(t, half[4], way+5*host.Microsecond)
 	// The receiver's work for a segment: interrupt, packet, acknowledgement,
 	// copy.
-	work := nicCosts{}.Interrupt() + c.Tcp.ReceivePacket + c.SendPacket + c.Copy(segment)
+	work := nicCosts.Interrupt + c.Tcp.ReceivePacket + c.SendPacket + c.Copy(segment)
 	assert.InEpsilon(t, float64(work), float64(half[64<<10]-half[16<<10])/float64((48<<10)/segment), 0.15)
 }
 

@@ -133,7 +133,7 @@ func Open(t *host.Thread, h *driver.Host, c Config) (*Stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tcpip: open the stack of node %d: %w", h.Node(), err)
 	}
-	return open(h.Node(), h.AttachProtocol, t, words, h.Costs().Kernel(), c)
+	return open(h.Node(), h.AttachProtocol, t, words, h.Costs().Kernel, c)
 }
 
 func open(node int, attach func(*host.Thread, driver.Protocol) (driver.Link, error), t *host.Thread,

@@ -63,7 +63,7 @@ func TestSmallFilm(t *testing.T) {
 	require.NoError(t, err)
 	for name, cost := range map[string]host.Time{
 		"rdma": costs.PollPeriod(), "rdma-rd": costs.PollPeriod(),
-		"send": costs.ReceiveDone() + costs.Post(), "send-rd": costs.ReceiveDone() + costs.Post(),
+		"send": costs.ReceiveDone + costs.Post, "send-rd": costs.ReceiveDone + costs.Post,
 	} {
 		for _, v := range shows[name].viewers {
 			require.Equal(t, 8*cost, v.spent.Total(), "%s", name)

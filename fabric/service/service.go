@@ -65,7 +65,7 @@ type Config struct {
 	// unless it is sim.Timed.
 	Fabric    sim.Config
 	Device    driver.Device    // driver.DeviceHvia, the only device that several processes can share
-	Costs     host.CostModel   // of the agents' work: host.NoCosts
+	Costs     host.CostModel   // of the agents' work
 	Transport driver.Transport // of the reliable levels
 	Regions   int              // largest number of registered regions of a node: 1,024
 	Quota     driver.Quota     // of each process: DefaultQuota
@@ -150,9 +150,6 @@ func (c *Config) settle() error {
 	}
 	if c.Device == "" {
 		c.Device = driver.DeviceHvia
-	}
-	if c.Costs == nil {
-		c.Costs = host.NoCosts{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -150,7 +150,7 @@ func (n *node) give(b *mem.Buffer, kind bridge.UseKind) {
 // enable brings up the ring and the MAC of a card after a reset.
 func (n *node) enable() {
 	var err error
-	n.card, err = driver.OpenCard(n.thread, n.memory, host.NoCosts{})
+	n.card, err = driver.OpenCard(n.thread, n.memory, host.CostModel{})
 	n.check(err)
 	n.check(n.card.Start(driver.NodeMAC(n.index), regionLimit))
 }

@@ -143,7 +143,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 	end := host.Time(s.count)*pace + s.after
 	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], host.NoCosts{})
+		e, err := driver.OpenEthernet(t, memory[node], host.CostModel{})
 		if err != nil {
 			return err
 		}

@@ -166,7 +166,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 	var mu sync.Mutex // free mode only: received is read by another thread
 	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], host.NoCosts{})
+		e, err := driver.OpenEthernet(t, memory[node], host.CostModel{})
 		if err != nil {
 			return err
 		}
