@@ -22,31 +22,19 @@ var lostCases = []Scenario{
 // loseAll has all VIs of the card connected when the peer leaves.
 func (e *Env) loseAll() (list []*vipl.VI, err error) {
 	for i := range e.NIC.Query().MaxVI {
-		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-		if err != nil {
-			return nil, err
-		}
-		if err := e.connect(v, 1); err != nil {
-			return nil, fmt.Errorf("connection %d: %w", i, err)
-		}
+		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
+		step(e.connect(v, 1), "connection %d", i)
 		list = append(list, v)
 	}
-	if err := e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("connected")); err != nil {
-		return nil, err
-	}
+	check(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("connected")))
 	// All are lost before the first one is asked for.
 	for _, v := range list {
 		for {
-			i, err := v.Query(e.T)
-			if err != nil {
-				return nil, err
-			}
+			i := must(v.Query(e.T))
 			if i.State == vipl.ErrorState {
 				break
 			}
-			if err := e.T.Sleep(100 * host.Microsecond); err != nil {
-				return nil, err
-			}
+			check(e.T.Sleep(100 * host.Microsecond))
 		}
 	}
 	return list, nil
@@ -56,18 +44,12 @@ func (e *Env) loseAll() (list []*vipl.VI, err error) {
 // limited all the same, and the errors dropped are counted.
 func destroyedClient(e *Env) error {
 	const limit = 64
-	list, err := e.loseAll()
-	if err != nil {
-		return err
-	}
+	list := must(e.loseAll())
 	for _, v := range list {
 		e.Is("disconnect", v.Disconnect(e.T), nil)
 		e.Is("destroy", v.Destroy(e.T), nil)
 	}
-	told, err := e.fetchErrors(nil)
-	if err != nil {
-		return err
-	}
+	told := must(e.fetchErrors(nil))
 	e.That(fmt.Sprintf("%d errors wait", len(told)), len(told) <= limit+1)
 	e.That(fmt.Sprintf("%d errors", errorsIn(told)), errorsIn(told) == len(list))
 	return nil
@@ -83,38 +65,25 @@ func errorsIn(told []driver.AsyncError) (n int) {
 
 // lostClient collects the errors of lost connections: one of each VI.
 func lostClient(e *Env, collect func(done func([]driver.AsyncError) bool) ([]driver.AsyncError, error)) error {
-	list, err := e.loseAll()
-	if err != nil {
-		return err
-	}
-	told, err := collect(func(told []driver.AsyncError) bool { return len(told) >= len(list) })
-	if err != nil {
-		return err
-	}
+	list := must(e.loseAll())
+	told := must(collect(func(told []driver.AsyncError) bool { return len(told) >= len(list) }))
 	e.That(fmt.Sprintf("%d errors of %d VIs", len(told), len(list)), len(told) == len(list))
 	seen := map[int]bool{}
 	for _, a := range told {
 		e.That(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI >= 0 && !seen[a.VI])
 		seen[a.VI] = true
 	}
-	_, err = e.NIC.NextError(e.T)
+	_, err := e.NIC.NextError(e.T)
 	e.Is("nothing more", err, vipl.ErrNotDone)
 	return nil
 }
 
 func lostServer(e *Env) error {
 	for i := range e.NIC.Query().MaxVI {
-		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-		if err != nil {
-			return err
-		}
+		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		if err := r.Accept(e.T, v); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
+		step(err, "connection %d", i)
+		step(r.Accept(e.T, v), "connection %d", i)
 	}
 	if _, ok, err := e.T.Receive(host.Second); err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("the client has connected: %v", ok))
@@ -129,9 +98,7 @@ func (e *Env) connect(v *vipl.VI, node int) (err error) {
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		if err := e.T.Sleep(200 * host.Microsecond); err != nil {
-			return err
-		}
+		check(e.T.Sleep(200 * host.Microsecond))
 	}
 	return err
 }

@@ -35,48 +35,28 @@ func TestDroppedErrorsAreReported(t *testing.T) {
 		for _, handled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("handler %v", handled), func(t *testing.T) {
 				runFake(t, d, nil, func(e *Env) error {
-					p, err := e.Dial(1, Writable)
-					if err != nil {
-						return err
-					}
+					p := must(e.Dial(1, Writable))
 					for range 2 {
-						if err := p.Meet(1); err != nil {
-							return err
-						}
+						check(p.Meet(1))
 						for range droppedMessages {
-							d, err := p.Send(0, 4)
-							if err != nil {
-								return err
-							}
+							d := must(p.Send(0, 4))
 							p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
 						}
-						if err := p.Meet(1); err != nil {
-							return err
-						}
+						check(p.Meet(1))
 					}
 					return p.Settled(1)
 				}, func(e *Env) error {
-					p, err := e.Serve(Writable)
-					if err != nil {
-						return err
-					}
+					p := must(e.Serve(Writable))
 					for range 2 { // it overflows again after it was fetched
 						for range 2 {
-							if err := p.Meet(0); err != nil {
-								return err
-							}
+							check(p.Meet(0))
 						}
-						if err := p.Quiet(); err != nil {
-							return err
-						}
+						check(p.Quiet())
 						collect := e.fetchErrors
 						if handled {
 							collect = e.handleErrors
 						}
-						told, err := collect(func(told []driver.AsyncError) bool { return errorsIn(told) >= droppedMessages })
-						if err != nil {
-							return err
-						}
+						told := must(collect(func(told []driver.AsyncError) bool { return errorsIn(told) >= droppedMessages }))
 						e.Is("default", e.NIC.ErrorCallback(nil), nil)
 						e.That(fmt.Sprintf("%d errors, those dropped included", errorsIn(told)), errorsIn(told) == droppedMessages)
 						if len(told) == 0 {

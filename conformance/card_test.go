@@ -121,10 +121,7 @@ func TestOneNodeOnTheCard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t)}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
-		e, err := endpoint.Open(t, h, endpoint.Config{Bytes: 4096})
-		if err != nil {
-			return err
-		}
+		e := must(endpoint.Open(t, h, endpoint.Config{Bytes: 4096}))
 		if err := e.Dial(t, vipl.At(1, "nobody"), host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 			return fmt.Errorf("dial without a cable: %w, want a timeout", err)
 		}

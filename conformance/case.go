@@ -142,9 +142,9 @@ func (l *caseList) onVI(function string, wants map[string]vipl.Status, call func
 		l.add(function, "VI: "+s, want, func(f *fixture) error { return call(f, f.in(s, vipl.VIAttributes{})) })
 	}
 	l.add(function, "VI's NIC handle was closed", invalid, func(f *fixture) error {
-		n := errorOf(vipl.OpenNIC(f.T, f.H))
-		v := errorOf(n.CreateVI(f.T, vipl.VIAttributes{}))
-		f.must(n.Close(f.T))
+		n := must(vipl.OpenNIC(f.T, f.H))
+		v := must(n.CreateVI(f.T, vipl.VIAttributes{}))
+		check(n.Close(f.T))
 		return call(f, v)
 	})
 }

@@ -36,10 +36,7 @@ func init() {
 // client dials, the server accepts.
 func (p *Peer) Another(a vipl.VIAttributes, first int) (*Peer, error) {
 	q := &Peer{Env: p.Env, Mem: p.Mem, descriptors: p.descriptors, posted: first}
-	var err error
-	if q.VI, err = p.NIC.CreateVI(p.T, a); err != nil {
-		return nil, err
-	}
+	q.VI = must(p.NIC.CreateVI(p.T, a))
 	if p.H.Node() == 0 {
 		return q, q.Redial(1)
 	}
@@ -74,31 +71,17 @@ const queuedMessages = 48
 
 // queuedClient sends over two VIs in turn, and gets an answer to each message.
 func queuedClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	other, err := p.Another(Writable, 1024)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	other := must(p.Another(Writable, 1024))
 	for i := range queuedMessages {
 		q := []*Peer{p, other}[i%2]
 		n := 1 + i*97%3000
-		answer, err := q.Receive(40000, 16)
-		if err != nil {
-			return err
-		}
+		answer := must(q.Receive(40000, 16))
 		if i == 0 {
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			check(p.Meet(1))
 		}
 		copy(p.Mem.Bytes(), Pattern(n, i))
-		d, err := q.Send(0, n)
-		if err != nil {
-			return err
-		}
+		d := must(q.Send(0, n))
 		q.Sent(fmt.Sprintf("message %d", i), d, outcome{operation: layout.StatusOperationSend, length: n})
 		q.Take(fmt.Sprintf("answer %d", i), answer, Received(8))
 	}
@@ -107,28 +90,17 @@ func queuedClient(e *Env) error {
 
 // queuedServer has one completion queue for both queues of two VIs.
 func queuedServer(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, 100)
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 100))
 	e.That(fmt.Sprintf("room for 100, rounded up, not %d", c.Entries()), c.Entries() == 128)
 	tied := vipl.VIAttributes{EnableRDMAWrite: true, SendCQ: c, RecvCQ: c}
-	p, err := e.Serve(tied)
-	if err != nil {
-		return err
-	}
-	other, err := p.Another(tied, 1024)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(tied))
+	other := must(p.Another(tied, 1024))
 	e.nothing("nothing was posted", c)
-	_, err = c.Wait(e.T, 10*host.Microsecond)
+	_, err := c.Wait(e.T, 10*host.Microsecond)
 	e.Is("a wait in vain", err, vipl.ErrTimeout)
 	receives := map[*Peer]*vipl.Descriptor{}
 	for i, q := range []*Peer{p, other} {
-		if receives[q], err = q.Receive(4096*i, 4096); err != nil {
-			return err
-		}
+		receives[q] = must(q.Receive(4096*i, 4096))
 	}
 	e.nothing("nothing has come", c)
 	_, err = p.VI.RecvWait(e.T, host.Second)
@@ -136,9 +108,7 @@ func queuedServer(e *Env) error {
 	_, err = p.VI.SendWait(e.T, host.Second)
 	e.Is("wait on a tied send queue", err, vipl.ErrResource)
 	e.Is("notify on a tied queue", p.VI.RecvNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrResource)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for i := range queuedMessages {
 		what := fmt.Sprintf("message %d", i)
 		q := []*Peer{p, other}[i%2]
@@ -148,13 +118,8 @@ func queuedServer(e *Env) error {
 		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[4096*(i%2):][:n], Pattern(n, i)))
 		// The client sends again when it has the answer, not before.
 		e.nothing(what+": one entry for each completion", c)
-		if receives[q], err = q.Receive(4096*(i%2), 4096); err != nil {
-			return err
-		}
-		answer, err := q.Send(32768, 8)
-		if err != nil {
-			return err
-		}
+		receives[q] = must(q.Receive(4096*(i%2), 4096))
+		answer := must(q.Send(32768, 8))
 		e.Entry(what+": its answer", c, q.VI, false)
 		q.taken(what+": its answer", false, answer, outcome{operation: layout.StatusOperationSend, length: 8})
 	}
@@ -170,14 +135,11 @@ func cqLifeClient(e *Env) error {
 	e.Is("no entries", create(0), vipl.ErrInvalidParameter)
 	e.Is("fewer", create(-1), vipl.ErrInvalidParameter)
 	e.Is("too many", create(q.MaxCQEntries+1), vipl.ErrResource)
-	largest, err := e.NIC.CreateCQ(e.T, q.MaxCQEntries)
-	if err != nil {
-		return err
-	}
+	largest := must(e.NIC.CreateCQ(e.T, q.MaxCQEntries))
 	e.That("as many as there may be", largest.Entries() == q.MaxCQEntries)
 	e.Is("destroy", largest.Destroy(e.T), nil)
 	e.Is("again", largest.Destroy(e.T), vipl.ErrInvalidParameter)
-	_, err = largest.Done(e.T)
+	_, err := largest.Done(e.T)
 	e.Is("done on what was destroyed", err, vipl.ErrInvalidParameter)
 	_, err = largest.Wait(e.T, host.Second)
 	e.Is("wait on it", err, vipl.ErrInvalidParameter)
@@ -185,10 +147,7 @@ func cqLifeClient(e *Env) error {
 	e.Is("notify on it", largest.Notify(e.T, func(*host.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
 	e.Is("a VI on it", errOf(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
 
-	c, err := e.NIC.CreateCQ(e.T, 1)
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 1))
 	e.That("at least 1", c.Entries() >= 1)
 	e.Is("no handler", c.Notify(e.T, nil), vipl.ErrInvalidParameter)
 	for _, bad := range []int{0, -1} {
@@ -197,19 +156,10 @@ func cqLifeClient(e *Env) error {
 	e.Is("resize to too many", c.Resize(e.T, q.MaxCQEntries+1), vipl.ErrResource)
 	e.Is("resize", c.Resize(e.T, 33), nil)
 	e.That("as resized", c.Entries() == 64)
-	stranger, err := vipl.OpenNIC(e.T, e.H)
-	if err != nil {
-		return err
-	}
+	stranger := must(vipl.OpenNIC(e.T, e.H))
 	e.Is("a completion queue of another handle", errOf(stranger.CreateVI(e.T, vipl.VIAttributes{SendCQ: c})), vipl.ErrInvalidParameter)
-	foreign, err := stranger.CreateCQ(e.T, 4)
-	if err != nil {
-		return err
-	}
-	v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{SendCQ: c, Blocking: true})
-	if err != nil {
-		return err
-	}
+	foreign := must(stranger.CreateCQ(e.T, 4))
+	v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{SendCQ: c, Blocking: true}))
 	info, err := v.Query(e.T)
 	e.Is("query", err, nil)
 	e.That("tied as asked", info.Attributes.SendCQ == c && info.Attributes.RecvCQ == nil && info.Attributes.Blocking)
@@ -230,9 +180,7 @@ func cqLifeClient(e *Env) error {
 	var made []*vipl.CQ
 	for range q.MaxCQ {
 		c, err := e.NIC.CreateCQ(e.T, 2)
-		if err != nil {
-			return fmt.Errorf("completion queue %d: %w", len(made), err)
-		}
+		step(err, "completion queue %d", len(made))
 		made = append(made, c)
 	}
 	e.Is("one more than there are", create(2), vipl.ErrResource)
@@ -248,20 +196,12 @@ const (
 
 // resizeClient sends bursts; each may be sent when the server has room.
 func resizeClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	for round := range resizeRounds {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for i := range resizeBurst {
 			copy(p.Mem.Bytes()[64*i:], []byte{byte(round), byte(i)})
-			d, err := p.Send(64*i, 2)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(64*i, 2))
 			p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 2})
 		}
 	}
@@ -271,27 +211,16 @@ func resizeClient(e *Env) error {
 // resizeServer gives its completion queue another size while messages come, and
 // misses none.
 func resizeServer(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, resizeBurst)
-	if err != nil {
-		return err
-	}
-	p, err := e.Serve(vipl.VIAttributes{RecvCQ: c})
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, resizeBurst))
+	p := must(e.Serve(vipl.VIAttributes{RecvCQ: c}))
 	sizes := []int{64, 32, 4096, 33, 1024}
 	for round := range resizeRounds {
 		var posted []*vipl.Descriptor
 		for i := range resizeBurst {
-			d, err := p.Receive(64*i, 2)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(64*i, 2))
 			posted = append(posted, d)
 		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(p.Meet(0))
 		for i, want := range posted {
 			if i%(2+round) == round%3 {
 				e.Is("resize", c.Resize(e.T, sizes[(round+i)%len(sizes)]), nil)
@@ -303,7 +232,7 @@ func resizeServer(e *Env) error {
 		}
 		e.nothing("no entry twice", c)
 	}
-	_, err = e.NIC.NextError(e.T)
+	_, err := e.NIC.NextError(e.T)
 	e.Is("nothing asynchronous", err, vipl.ErrNotDone)
 	return p.Settled(0)
 }
@@ -311,19 +240,11 @@ func resizeServer(e *Env) error {
 const overrunMessages = 5
 
 func overrunClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	for range 2 {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for range overrunMessages {
-			d, err := p.Send(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(0, 4))
 			p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
 		}
 	}
@@ -333,14 +254,8 @@ func overrunClient(e *Env) error {
 // overrunServer has too small a completion queue: entries are lost and told, and
 // nothing else.
 func overrunServer(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, 2)
-	if err != nil {
-		return err
-	}
-	p, err := e.Serve(vipl.VIAttributes{RecvCQ: c})
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 2))
+	p := must(e.Serve(vipl.VIAttributes{RecvCQ: c}))
 	var told []vipl.ErrorDescriptor
 	for round := range 2 {
 		if round == 1 {
@@ -348,18 +263,11 @@ func overrunServer(e *Env) error {
 		}
 		var posted []*vipl.Descriptor
 		for range overrunMessages {
-			d, err := p.Receive(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, 4))
 			posted = append(posted, d)
 		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
-		if err := p.Quiet(); err != nil {
-			return err
-		}
+		check(p.Meet(0))
+		check(p.Quiet())
 		for range c.Entries() {
 			e.Entry("what had room", c, p.VI, true)
 		}
@@ -385,18 +293,9 @@ func overrunServer(e *Env) error {
 // flushedClient has every way of flushing enter its descriptors into completion
 // queues, those that the card has never seen included.
 func flushedClient(e *Env) error {
-	sends, err := e.NIC.CreateCQ(e.T, 64)
-	if err != nil {
-		return err
-	}
-	receives, err := e.NIC.CreateCQ(e.T, 64)
-	if err != nil {
-		return err
-	}
-	p, err := e.Dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives})
-	if err != nil {
-		return err
-	}
+	sends := must(e.NIC.CreateCQ(e.T, 64))
+	receives := must(e.NIC.CreateCQ(e.T, 64))
+	p := must(e.Dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives}))
 	flushed := func(what string, n int, receive bool) {
 		c := sends
 		take := p.VI.SendDone
@@ -412,48 +311,30 @@ func flushedClient(e *Env) error {
 	}
 	post := func(n int) error {
 		for range n {
-			if _, err := p.Receive(0, 4); err != nil {
-				return err
-			}
+			must(p.Receive(0, 4))
 		}
 		return nil
 	}
 
 	// A disconnect.
-	if err := post(5); err != nil {
-		return err
-	}
+	check(post(5))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	flushed("a disconnect", 5, true)
 	// Sends on an idle VI.
 	for range 3 {
-		if _, err := p.Send(0, 4); err != nil {
-			return err
-		}
+		must(p.Send(0, 4))
 	}
 	flushed("posted while idle", 3, false)
 
 	// A receive that the card cannot reach hides those behind it.
-	if err := p.Redial(1); err != nil {
-		return err
-	}
-	if err := post(2); err != nil {
-		return err
-	}
+	check(p.Redial(1))
+	check(post(2))
 	hidden := p.Next()
-	if err := hidden.SetReceive(p.Mem.Segment(0, 4)); err != nil {
-		return err
-	}
+	check(hidden.SetReceive(p.Mem.Segment(0, 4)))
 	hidden.Handle ^= 0x20
-	if err := p.VI.PostRecv(e.T, hidden); err != nil {
-		return err
-	}
-	if err := post(2); err != nil {
-		return err
-	}
-	if err := p.Meet(1); err != nil { // the server sends two messages
-		return err
-	}
+	check(p.VI.PostRecv(e.T, hidden))
+	check(post(2))
+	check(p.Meet(1)) // the server sends two messages
 	for range 2 {
 		e.Entry("what came before", receives, p.VI, true)
 		_, err := p.VI.RecvDone(e.T)
@@ -462,47 +343,29 @@ func flushedClient(e *Env) error {
 	flushed("behind a descriptor that cannot be reached", 3, true)
 	p.Asynchronous("it is told", layout.AsyncErrorPostDescriptor, p.VI)
 	p.InState("broken", vipl.ErrorState)
-	if err := post(2); err != nil {
-		return err
-	}
+	check(post(2))
 	flushed("posted in the error state", 2, true)
-	if _, err := p.Send(0, 4); err != nil {
-		return err
-	}
+	must(p.Send(0, 4))
 	flushed("sent in the error state", 1, false)
 
 	// The peer leaves while a thread waits.
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	if err := p.Redial(1); err != nil {
-		return err
-	}
-	if err := post(3); err != nil {
-		return err
-	}
-	if err := p.Meet(1); err != nil {
-		return err
-	}
+	check(p.Redial(1))
+	check(post(3))
+	check(p.Meet(1))
 	flushed("the peer left", 3, true)
 	p.Asynchronous("it is told", layout.AsyncErrorConnectionLost, p.VI)
 
 	// What the library completes comes behind what the card has completed before.
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	if err := post(1); err != nil {
-		return err
-	}
+	check(post(1))
 	other := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
-	if other.VI, err = e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: receives}); err != nil {
-		return err
-	}
+	other.VI = must(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: receives}))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil) // flushes
 	unread := other.Next()
-	if err := unread.SetReceive(); err != nil {
-		return err
-	}
+	check(unread.SetReceive())
 	unread.Handle ^= 0x20
-	if err := other.VI.PostRecv(e.T, unread); err != nil {
-		return err
-	}
+	check(other.VI.PostRecv(e.T, unread))
 	other.Asynchronous("it cannot be read", layout.AsyncErrorPostDescriptor, other.VI)
 	d, err := other.VI.RecvDone(e.T)
 	e.Flushed("it cannot be read", d, err)
@@ -515,9 +378,7 @@ func flushedClient(e *Env) error {
 	e.Is("destroy", other.VI.Destroy(e.T), nil)
 
 	// Entries of a VI that is gone are gone.
-	if err := post(3); err != nil {
-		return err
-	}
+	check(post(3))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	for range 3 {
 		d, err := p.VI.RecvDone(e.T)
@@ -532,38 +393,18 @@ func flushedClient(e *Env) error {
 }
 
 func flushedServer(e *Env) error {
-	p, err := e.Serve(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
-	if err := p.lost(); err != nil {
-		return err
-	}
-	if err := p.Again(); err != nil {
-		return err
-	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(vipl.VIAttributes{}))
+	check(p.lost())
+	check(p.Again())
+	check(p.Meet(0))
 	for range 2 {
-		d, err := p.Send(0, 4)
-		if err != nil {
-			return err
-		}
+		d := must(p.Send(0, 4))
 		p.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
 	}
-	if err := p.lost(); err != nil {
-		return err
-	}
-	if err := p.Again(); err != nil {
-		return err
-	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
-	if err := p.T.Sleep(50 * host.Microsecond); err != nil {
-		return err
-	}
+	check(p.lost())
+	check(p.Again())
+	check(p.Meet(0))
+	check(p.T.Sleep(50 * host.Microsecond))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	return p.Settled(0)
 }
@@ -573,45 +414,23 @@ const notified = 6
 // notifyClient sends when it is told to, at a distance at which each message is
 // an interrupt of its own.
 func notifyClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	other, err := p.Another(Writable, 1024)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	other := must(p.Another(Writable, 1024))
 	for _, q := range []*Peer{p, other, p} {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for range notified {
-			d, err := q.Send(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(q.Send(0, 4))
 			q.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4})
-			if err := e.T.Sleep(100 * host.Microsecond); err != nil {
-				return err
-			}
+			check(e.T.Sleep(100 * host.Microsecond))
 		}
 	}
 	return p.Settled(1)
 }
 
 func notifyServer(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, 64)
-	if err != nil {
-		return err
-	}
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 64))
+	p := must(e.Serve(Writable))
+	tied := must(p.Another(vipl.VIAttributes{RecvCQ: c}, 1024))
 	e.Is("no handler", p.VI.RecvNotify(e.T, nil), vipl.ErrInvalidParameter)
 	e.Is("nothing registered", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
 
@@ -625,29 +444,20 @@ func notifyServer(e *Env) error {
 		}), nil)
 	}
 	for range notified {
-		d, err := p.Receive(0, 4)
-		if err != nil {
-			return err
-		}
+		d := must(p.Receive(0, 4))
 		posted = append(posted, d)
 	}
 	for i := range notified - 2 {
 		register(i)
 	}
 	e.That("nothing has come", len(told) == 0)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for len(told) < notified-2 {
 		before := len(told)
-		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
-			return fmt.Errorf("notification %d: %w", before, err)
-		}
+		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", before)
 		e.That("as many as were told of", len(told) > before)
 	}
-	if err := p.Quiet(); err != nil {
-		return err
-	}
+	check(p.Quiet())
 	e.Is("no registration is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
 	// What is there already is told at once.
 	register(notified - 2)
@@ -656,14 +466,12 @@ func notifyServer(e *Env) error {
 	for _, d := range told {
 		e.That("complete", d.Status().Done() && d.Status()&vipl.DescriptorErrorMask == 0 && d.Length() == 4)
 	}
-	_, err = p.VI.RecvDone(e.T)
+	_, err := p.VI.RecvDone(e.T)
 	e.Is("they were taken", err, vipl.ErrDescriptor)
 
 	// A completion queue, with a handler that registers itself again.
 	for range notified {
-		if _, err := tied.Receive(0, 4); err != nil {
-			return err
-		}
+		must(tied.Receive(0, 4))
 	}
 	entries := 0
 	var handler func(*host.Thread, vipl.Completion)
@@ -675,29 +483,18 @@ func notifyServer(e *Env) error {
 		e.Is("register again", c.Notify(t, handler), nil)
 	}
 	e.Is("register", c.Notify(e.T, handler), nil)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for entries < notified {
-		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
-			return fmt.Errorf("entry %d: %w", entries, err)
-		}
+		step(e.NIC.NotifyWait(e.T, host.Second), "entry %d", entries)
 	}
 	e.Is("disconnect", tied.VI.Disconnect(e.T), nil)
 	e.Is("destroy the VI", tied.VI.Destroy(e.T), nil)
 	e.Is("destroying the completion queue cancels", c.Destroy(e.T), nil)
 	// Its number is used again, and its registration is not served any more.
-	again, err := e.NIC.CreateCQ(e.T, 4)
-	if err != nil {
-		return err
-	}
+	again := must(e.NIC.CreateCQ(e.T, 4))
 	idle := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
-	if idle.VI, err = e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: again}); err != nil {
-		return err
-	}
-	if _, err := idle.Receive(0, 4); err != nil {
-		return err
-	}
+	idle.VI = must(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: again}))
+	must(idle.Receive(0, 4))
 	flushes := 0
 	e.Is("register", again.Notify(e.T, func(_ *host.Thread, got vipl.Completion) {
 		e.That("of the new one", got == vipl.Completion{VI: idle.VI, Receive: true})
@@ -716,25 +513,18 @@ func notifyServer(e *Env) error {
 	// A wait on another queue calls handlers too; a broken VI ends all.
 	if posted, told, calls = nil, nil, nil; true {
 		for range notified + 1 {
-			d, err := p.Receive(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, 4))
 			posted = append(posted, d)
 		}
 	}
 	for i := range notified + 1 {
 		register(i)
 	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	err = p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(told) == notified })
 	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
 	for len(told) < notified {
-		if err := e.NIC.NotifyWait(e.T, host.Second); err != nil {
-			return fmt.Errorf("notification %d: %w", len(told), err)
-		}
+		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(told))
 	}
 	e.That("in order", slices.Equal(told, posted[:notified]))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
@@ -753,35 +543,18 @@ func notifyServer(e *Env) error {
 const slept = 8
 
 func sleepClient(e *Env) error {
-	p, err := e.Dial(1, vipl.VIAttributes{Blocking: true})
-	if err != nil {
-		return err
-	}
-	other, err := p.Another(vipl.VIAttributes{Blocking: true}, 1024)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, vipl.VIAttributes{Blocking: true}))
+	other := must(p.Another(vipl.VIAttributes{Blocking: true}, 1024))
 	for _, q := range []*Peer{p, other} {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for i := range slept {
-			if err := e.T.Sleep(host.Time(i) * 37 * host.Microsecond); err != nil {
-				return err
-			}
-			d, err := q.Send(0, 4000*i)
-			if err != nil {
-				return err
-			}
+			check(e.T.Sleep(host.Time(i) * 37 * host.Microsecond))
+			d := must(q.Send(0, 4000*i))
 			q.Sent("a message", d, outcome{operation: layout.StatusOperationSend, length: 4000 * i})
 		}
 	}
-	if err := p.Meet(1); err != nil {
-		return err
-	}
-	if err := e.T.Sleep(50 * host.Microsecond); err != nil {
-		return err
-	}
+	check(p.Meet(1))
+	check(e.T.Sleep(50 * host.Microsecond))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	e.Is("disconnect", other.VI.Disconnect(e.T), nil)
 	return p.Settled(1)
@@ -789,31 +562,19 @@ func sleepClient(e *Env) error {
 
 // sleepServer waits asleep, for messages and for what ends a wait otherwise.
 func sleepServer(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, 64)
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 64))
 	c.SetBlocking(true)
-	p, err := e.Serve(vipl.VIAttributes{Blocking: true})
-	if err != nil {
-		return err
-	}
-	tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(vipl.VIAttributes{Blocking: true}))
+	tied := must(p.Another(vipl.VIAttributes{RecvCQ: c}, 1024))
 	var posted [2][]*vipl.Descriptor
 	for i, q := range []*Peer{p, tied} {
 		for range slept + 2 {
-			d, err := q.Receive(0, 65536)
-			if err != nil {
-				return err
-			}
+			d := must(q.Receive(0, 65536))
 			posted[i] = append(posted[i], d)
 		}
 	}
 	before := e.T.Now()
-	_, err = p.VI.RecvWait(e.T, 100*host.Microsecond)
+	_, err := p.VI.RecvWait(e.T, 100*host.Microsecond)
 	e.Is("a wait in vain", err, vipl.ErrTimeout)
 	if e.T.Timed() {
 		e.That("for as long as it says", e.T.Now()-before >= 100*host.Microsecond && e.T.Now()-before < 200*host.Microsecond)
@@ -822,22 +583,16 @@ func sleepServer(e *Env) error {
 	e.Is("a wait of no time", err, vipl.ErrTimeout)
 	_, err = c.Wait(e.T, 100*host.Microsecond)
 	e.Is("a wait in vain for an entry", err, vipl.ErrTimeout)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for i := range slept {
 		p.Take(fmt.Sprintf("message %d", i), posted[0][i], Received(4000*i))
 	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for i := range slept {
 		e.Entry(fmt.Sprintf("entry %d", i), c, tied.VI, true)
 		tied.taken(fmt.Sprintf("message %d", i), true, posted[1][i], Received(4000*i))
 	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	// The peer leaves: both waits end.
 	for range 2 {
 		d, err := p.VI.RecvWait(e.T, host.Second)

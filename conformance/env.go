@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"hvia/driver"
-	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -44,23 +43,6 @@ func Text(err error) string {
 	return "'" + err.Error() + "'"
 }
 
-// programs makes a driver program of each main, one node each.
-func Programs(mains ...Main) []fabric.Program {
-	var out []fabric.Program
-	for i, m := range mains {
-		out = append(out, fabric.Program{Node: i, Main: func(t *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(t, h)
-			if err != nil {
-				return err
-			}
-			e := &Env{T: t, H: h, NIC: nic}
-			err = m(e)
-			return errors.Join(append(e.Fail, err)...)
-		}})
-	}
-	return out
-}
-
 // onMvia says that the host's VIs are in its kernel.
 func (e *Env) onMvia() bool { return e.H.Device() == driver.DeviceMvia }
 
@@ -82,52 +64,25 @@ const (
 func (e *Env) Prepare(a vipl.VIAttributes) (*Peer, error) {
 	p := &Peer{Env: e}
 	var err error
-	if p.VI, err = e.NIC.CreateVI(e.T, a); err != nil {
-		return nil, err
-	}
-	if p.buf, err = e.NIC.Alloc(e.T, bufferBytes); err != nil {
-		return nil, err
-	}
-	if p.Mem, err = e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
-		return nil, err
-	}
-	d, err := e.NIC.Alloc(e.T, 32*1024*4)
-	if err != nil {
-		return nil, err
-	}
+	p.VI = must(e.NIC.CreateVI(e.T, a))
+	p.buf = must(e.NIC.Alloc(e.T, bufferBytes))
+	p.Mem = must(e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}))
+	d := must(e.NIC.Alloc(e.T, 32*1024*4))
 	p.descriptors, err = e.NIC.RegisterBuffer(e.T, d, vipl.MemAttributes{})
 	return p, err
 }
 
 // serve waits for a connection and accepts it.
 func (e *Env) Serve(a vipl.VIAttributes) (*Peer, error) {
-	p, err := e.Prepare(a)
-	if err != nil {
-		return nil, err
-	}
-	r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "test"}, vipl.Infinite)
-	if err != nil {
-		return nil, err
-	}
+	p := must(e.Prepare(a))
+	r := must(e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "test"}, vipl.Infinite))
 	return p, r.Accept(e.T, p.VI)
 }
 
 // dial connects to node, whose program may not have got to its wait yet.
 func (e *Env) Dial(node int, a vipl.VIAttributes) (*Peer, error) {
-	p, err := e.Prepare(a)
-	if err != nil {
-		return nil, err
-	}
-	for range Attempts {
-		_, err = p.VI.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "client"}, vipl.At(node, "test"), host.Second)
-		if !errors.Is(err, vipl.ErrNoMatch) {
-			return p, err
-		}
-		if err := e.T.Sleep(200 * host.Microsecond); err != nil {
-			return nil, err
-		}
-	}
-	return nil, err
+	p := must(e.Prepare(a))
+	return p, p.Redial(node)
 }
 
 var Writable = vipl.VIAttributes{EnableRDMAWrite: true}
@@ -160,10 +115,7 @@ func (p *Peer) Tell(node int) error {
 }
 
 func (p *Peer) Hear() (Remote, error) {
-	m, ok, err := p.T.Receive(host.Second)
-	if err != nil {
-		return Remote{}, err
-	}
+	m, ok := must2(p.T.Receive(host.Second))
 	if !ok || len(m.Data) != layout.AddressSegmentSize {
 		return Remote{}, errors.New("the peer's address did not come")
 	}
@@ -180,9 +132,7 @@ func (p *Peer) Write(offset, n int, to Remote, at int) (*vipl.Descriptor, error)
 
 // settled waits for the other side's last message before a program ends.
 func (p *Peer) Settled(node int) error {
-	if err := p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("end")); err != nil {
-		return err
-	}
+	check(p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("end")))
 	m, ok, err := p.T.Receive(host.Second)
 	if err == nil && (!ok || string(m.Data) != "end") {
 		return errors.New("the peer did not end")

@@ -23,29 +23,15 @@ type fixture struct {
 	later chan func(t *host.Thread)
 }
 
-// setup is a panic of what a row needs before its call.
-type setup struct{ err error }
-
-func (f *fixture) must(err error) {
-	if err != nil {
-		panic(setup{err})
-	}
-}
-
-func must[T any](f *fixture, v T, err error) T {
-	f.must(err)
-	return v
-}
-
 // partner has the program on node 1 do something.
 func (f *fixture) partner(words ...string) {
-	f.must(f.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
+	check(f.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
 }
 
 // soon has another thread of node 0 do something a little later.
 func (f *fixture) soon(do func(t *host.Thread)) {
 	f.later <- do
-	f.must(f.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
+	check(f.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 }
 
 // here is this row's address, there the partner's.
@@ -58,8 +44,7 @@ func (f *fixture) there() vipl.NetAddress {
 }
 
 func (f *fixture) create(a vipl.VIAttributes) *vipl.VI {
-	v, err := f.nic.CreateVI(f.T, a)
-	return must(f, v, err)
+	return must(f.nic.CreateVI(f.T, a))
 }
 
 // request connects, for a partner that is about to wait.
@@ -69,7 +54,7 @@ func (f *fixture) request(v *vipl.VI) error {
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		f.must(f.T.Sleep(100 * host.Microsecond))
+		check(f.T.Sleep(100 * host.Microsecond))
 	}
 	return errors.New("the partner does not wait")
 }
@@ -77,19 +62,12 @@ func (f *fixture) request(v *vipl.VI) error {
 // arrives waits for a state.
 func (f *fixture) arrives(v *vipl.VI, s layout.VIState) {
 	for range Attempts {
-		if must(f, first(v.Query(f.T)), nil).State == s {
+		if must(v.Query(f.T)).State == s {
 			return
 		}
-		f.must(f.T.Sleep(100 * host.Microsecond))
+		check(f.T.Sleep(100 * host.Microsecond))
 	}
-	f.must(fmt.Errorf("the VI does not come to state %v", s))
-}
-
-func first(i vipl.VIInfo, err error) vipl.VIInfo {
-	if err != nil {
-		panic(setup{err})
-	}
-	return i
+	check(fmt.Errorf("the VI does not come to state %v", s))
 }
 
 const (
@@ -109,12 +87,12 @@ func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 	v := f.create(a)
 	switch state {
 	case stateDestroyed:
-		f.must(v.Destroy(f.T))
+		check(v.Destroy(f.T))
 	case statePending:
-		f.must(v.ConnectPeerRequest(f.T, f.here(), f.there(), 50*host.Millisecond))
+		check(v.ConnectPeerRequest(f.T, f.here(), f.there(), 50*host.Millisecond))
 	case stateConnected, stateError:
 		f.partner("accept", f.name)
-		f.must(f.request(v))
+		check(f.request(v))
 		if state == stateError {
 			f.partner("leave")
 			f.arrives(v, vipl.ErrorState)
@@ -125,45 +103,37 @@ func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 
 // region registers the row's memory.
 func (f *fixture) region() *vipl.Region {
-	r, err := f.nic.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{})
-	return must(f, r, err)
+	return must(f.nic.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{}))
 }
 
 // receive returns a receive descriptor of the row's memory.
 func (f *fixture) receive() *vipl.Descriptor {
 	r := f.region()
-	d := must(f, errorOf(r.Descriptor(0, 1)), nil)
-	f.must(d.SetReceive(r.Segment(4096, 64)))
+	d := must(r.Descriptor(0, 1))
+	check(d.SetReceive(r.Segment(4096, 64)))
 	return d
 }
 
 // send returns a send descriptor of the row's memory.
 func (f *fixture) send() *vipl.Descriptor {
 	r := f.region()
-	d := must(f, errorOf(r.Descriptor(1024, 1)), nil)
-	f.must(d.SetSend(r.Segment(8192, 16)))
+	d := must(r.Descriptor(1024, 1))
+	check(d.SetSend(r.Segment(8192, 16)))
 	return d
-}
-
-func errorOf[T any](v T, err error) T {
-	if err != nil {
-		panic(setup{err})
-	}
-	return v
 }
 
 // closedNIC returns a handle that was closed, otherNIC a second one of the same NIC.
 func (f *fixture) closedNIC() *vipl.NIC {
-	n := errorOf(vipl.OpenNIC(f.T, f.H))
-	f.must(n.Close(f.T))
+	n := must(vipl.OpenNIC(f.T, f.H))
+	check(n.Close(f.T))
 	return n
 }
 
 // foreign calls with another handle of the same NIC.
 func (f *fixture) foreign(call func(n *vipl.NIC) error) error {
-	n := errorOf(vipl.OpenNIC(f.T, f.H))
+	n := must(vipl.OpenNIC(f.T, f.H))
 	err := call(n)
-	f.must(n.Close(f.T))
+	check(n.Close(f.T))
 	return err
 }
 
@@ -178,17 +148,13 @@ func functionPartner(e *Env) error {
 		if words[0] == "end" {
 			return nil
 		}
-		if err := e.partner(words); err != nil {
-			return fmt.Errorf("%s: %w", m.Data, err)
-		}
+		step(e.partner(words), "%s", m.Data)
 	}
 }
 
 func (e *Env) partner(words []string) error {
 	if words[0] == "leave" || words[0] == "ready" {
-		if err := e.NIC.Close(e.T); err != nil {
-			return err
-		}
+		check(e.NIC.Close(e.T))
 		var err error
 		if e.NIC, err = vipl.OpenNIC(e.T, e.H); err != nil || words[0] == "leave" {
 			return err
@@ -204,10 +170,7 @@ func (e *Env) partner(words []string) error {
 	case "request-mtu":
 		a.MaxTransferSize = 4096
 	}
-	v, err := e.NIC.CreateVI(e.T, a)
-	if err != nil {
-		return err
-	}
+	v := must(e.NIC.CreateVI(e.T, a))
 	here := vipl.At(1, words[1])
 	there := vipl.At(0, words[1])
 	switch words[0] {
@@ -220,33 +183,15 @@ func (e *Env) partner(words []string) error {
 			return r.Reject(e.T)
 		}
 		// What was sent before the peer has a receive is lost: one is there.
-		b, err := e.NIC.Alloc(e.T, 4096)
-		if err != nil {
-			return err
-		}
-		m, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{})
-		if err != nil {
-			return err
-		}
+		b := must(e.NIC.Alloc(e.T, 4096))
+		m := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
 		for i := range 4 {
-			d, err := m.Descriptor(i*vipl.DescriptorBytes, 1)
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(d.SetReceive(m.Segment(2048, 64)), v.PostRecv(e.T, d)); err != nil {
-				return err
-			}
+			d := must(m.Descriptor(i*vipl.DescriptorBytes, 1))
+			check(errors.Join(d.SetReceive(m.Segment(2048, 64)), v.PostRecv(e.T, d)))
 		}
-		if err := r.Accept(e.T, v); err != nil {
-			return err
-		}
-		d, err := m.Descriptor(1024, 1)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.SetSend(m.Segment(2048, 8)), e.T.Sleep(100*host.Microsecond)); err != nil {
-			return err
-		}
+		check(r.Accept(e.T, v))
+		d := must(m.Descriptor(1024, 1))
+		check(errors.Join(d.SetSend(m.Segment(2048, 8)), e.T.Sleep(100*host.Microsecond)))
 		return v.PostSend(e.T, d)
 	case "request", "request-mtu", "request-level", "hasty":
 		timeout := 50 * host.Millisecond
@@ -257,9 +202,7 @@ func (e *Env) partner(words []string) error {
 			if _, err := v.ConnectRequest(e.T, here, there, timeout); !errors.Is(err, vipl.ErrNoMatch) {
 				return nil // what becomes of it is the row's business
 			}
-			if err := e.T.Sleep(100 * host.Microsecond); err != nil {
-				return err
-			}
+			check(e.T.Sleep(100 * host.Microsecond))
 		}
 		return errors.New("node 0 does not wait")
 	case "peer", "peer-mtu", "peer-level", "peer-leave":
@@ -273,7 +216,7 @@ func (e *Env) partner(words []string) error {
 
 // deadTag returns a tag that was destroyed.
 func (f *fixture) deadTag() vipl.Ptag {
-	tag := errorOf(f.nic.CreatePtag(f.T))
-	f.must(f.nic.DestroyPtag(f.T, tag))
+	tag := must(f.nic.CreatePtag(f.T))
+	check(f.nic.DestroyPtag(f.T, tag))
 	return tag
 }

@@ -33,7 +33,7 @@ func waitCases(l *caseList) {
 	})
 	l.add("ConnectWait", "discriminator of 33 bytes", invalid, func(f *fixture) error { _, err := f.nic.ConnectWait(f.T, tooLong, 0); return err })
 	l.add("ConnectWait", "another thread closes the NIC handle", noResource, func(f *fixture) error {
-		n := errorOf(vipl.OpenNIC(f.T, f.H))
+		n := must(vipl.OpenNIC(f.T, f.H))
 		f.soon(func(t *host.Thread) { _ = n.Close(t) })
 		_, err := n.ConnectWait(f.T, f.here(), vipl.Infinite)
 		return err
@@ -43,7 +43,7 @@ func waitCases(l *caseList) {
 // asked returns a request of the partner.
 func (f *fixture) asked(how string) *vipl.ConnectionRequest {
 	f.partner(how, f.name)
-	return errorOf(f.nic.ConnectWait(f.T, f.here(), 20*host.Millisecond))
+	return must(f.nic.ConnectWait(f.T, f.here(), 20*host.Millisecond))
 }
 
 // acceptCases are those of ConnectAccept.
@@ -65,11 +65,11 @@ func acceptCases(l *caseList) {
 	})
 	l.add("ConnectAccept", "VI of another NIC handle", invalid, func(f *fixture) error {
 		c := f.asked("request")
-		return f.foreign(func(n *vipl.NIC) error { return c.Accept(f.T, errorOf(n.CreateVI(f.T, vipl.VIAttributes{}))) })
+		return f.foreign(func(n *vipl.NIC) error { return c.Accept(f.T, must(n.CreateVI(f.T, vipl.VIAttributes{}))) })
 	})
 	l.add("ConnectAccept", "the request was rejected before", invalid, func(f *fixture) error {
 		c := f.asked("request")
-		f.must(c.Reject(f.T))
+		check(c.Reject(f.T))
 		return c.Accept(f.T, f.create(vipl.VIAttributes{}))
 	})
 	l.add("ConnectAccept", "ReliabilityLevel differs", vipl.ErrInvalidReliabilityLevel, func(f *fixture) error {
@@ -83,12 +83,12 @@ func acceptCases(l *caseList) {
 		if err := c.Accept(f.T, v); !errors.Is(err, vipl.ErrInvalidMTU) {
 			return fmt.Errorf("first: %w", err)
 		}
-		f.must(v.SetAttributes(f.T, vipl.VIAttributes{MaxTransferSize: 4096}))
+		check(v.SetAttributes(f.T, vipl.VIAttributes{MaxTransferSize: 4096}))
 		return c.Accept(f.T, v)
 	})
 	l.add("ConnectAccept", "the requester has given up", vipl.ErrTimeout, func(f *fixture) error {
 		c := f.asked("hasty")
-		f.must(f.T.Sleep(5 * host.Millisecond))
+		check(f.T.Sleep(5 * host.Millisecond))
 		return c.Accept(f.T, f.create(vipl.VIAttributes{}))
 	})
 }
@@ -99,12 +99,12 @@ func rejectCases(l *caseList) {
 	l.add("ConnectReject", "no request", invalid, func(f *fixture) error { return (*vipl.ConnectionRequest)(nil).Reject(f.T) })
 	l.add("ConnectReject", "it was rejected before", invalid, func(f *fixture) error {
 		c := f.asked("request")
-		f.must(c.Reject(f.T))
+		check(c.Reject(f.T))
 		return c.Reject(f.T)
 	})
 	l.add("ConnectReject", "it was accepted before", invalid, func(f *fixture) error {
 		c := f.asked("request")
-		f.must(c.Accept(f.T, f.create(vipl.VIAttributes{})))
+		check(c.Accept(f.T, f.create(vipl.VIAttributes{})))
 		return c.Reject(f.T)
 	})
 }
@@ -120,7 +120,7 @@ func requestCases(l *caseList) {
 		f.partner("accept", f.name)
 		err := f.request(v)
 		if err != nil { // the partner waits for one that comes
-			f.must(f.request(f.create(vipl.VIAttributes{})))
+			check(f.request(f.create(vipl.VIAttributes{})))
 		}
 		return err
 	})
@@ -150,7 +150,7 @@ func requestCases(l *caseList) {
 			return fmt.Errorf("after %v: %w", took, err)
 		}
 		f.partner("accept", f.name)
-		f.must(f.request(v)) // it is idle
+		check(f.request(v)) // it is idle
 		return err
 	})
 	requests("timeout 0", invalid, func(f *fixture, v *vipl.VI) error {

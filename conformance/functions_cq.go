@@ -25,12 +25,12 @@ func cqCases(l *caseList) {
 			return err
 		})
 		l.add("ResizeCQ", fmt.Sprintf("EntryCount: %d", c.entries), c.want, func(f *fixture) error {
-			return errorOf(f.nic.CreateCQ(f.T, 4)).Resize(f.T, c.entries)
+			return must(f.nic.CreateCQ(f.T, 4)).Resize(f.T, c.entries)
 		})
 	}
 	l.add("CreateCQ", "MaxCQ exist", noResource, func(f *fixture) error {
 		for range f.nic.Query().MaxCQ {
-			errorOf(f.nic.CreateCQ(f.T, 1))
+			must(f.nic.CreateCQ(f.T, 1))
 		}
 		_, err := f.nic.CreateCQ(f.T, 1)
 		return err
@@ -49,28 +49,28 @@ func cqCases(l *caseList) {
 	} {
 		l.add(way.function, "no completion queue", invalid, func(f *fixture) error { return way.call(f, nil) })
 		l.add(way.function, "destroyed", invalid, func(f *fixture) error {
-			c := errorOf(f.nic.CreateCQ(f.T, 4))
-			f.must(c.Destroy(f.T))
+			c := must(f.nic.CreateCQ(f.T, 4))
+			check(c.Destroy(f.T))
 			return way.call(f, c)
 		})
 		l.add(way.function, "its NIC handle was closed", invalid, func(f *fixture) error {
-			n := errorOf(vipl.OpenNIC(f.T, f.H))
-			c := errorOf(n.CreateCQ(f.T, 4))
-			f.must(n.Close(f.T))
+			n := must(vipl.OpenNIC(f.T, f.H))
+			c := must(n.CreateCQ(f.T, 4))
+			check(n.Close(f.T))
 			return way.call(f, c)
 		})
-		l.add(way.function, "no entry, no VI", way.empty, func(f *fixture) error { return way.call(f, errorOf(f.nic.CreateCQ(f.T, 4))) })
+		l.add(way.function, "no entry, no VI", way.empty, func(f *fixture) error { return way.call(f, must(f.nic.CreateCQ(f.T, 4))) })
 		tied := success
 		if way.function == "DestroyCQ" {
 			tied = noResource
 		}
 		l.add(way.function, "an entry waits", tied, func(f *fixture) error {
-			c := errorOf(f.nic.CreateCQ(f.T, 4))
+			c := must(f.nic.CreateCQ(f.T, 4))
 			v := f.create(vipl.VIAttributes{RecvCQ: c})
-			f.must(v.PostRecv(f.T, f.receive()))
-			f.must(v.Disconnect(f.T))
+			check(v.PostRecv(f.T, f.receive()))
+			check(v.Disconnect(f.T))
 			return way.call(f, c)
 		})
 	}
-	l.add("CQNotify", "no handler", invalid, func(f *fixture) error { return errorOf(f.nic.CreateCQ(f.T, 4)).Notify(f.T, nil) })
+	l.add("CQNotify", "no handler", invalid, func(f *fixture) error { return must(f.nic.CreateCQ(f.T, 4)).Notify(f.T, nil) })
 }

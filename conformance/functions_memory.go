@@ -22,31 +22,31 @@ func tagCases(l *caseList) {
 	l.add("CreatePtag", "MaxPtags exist", noResource, func(f *fixture) error { return allTags(f) }).slow = true
 	l.add("OpenNic", "MaxPtags exist, and each handle needs one", noResource, func(f *fixture) error {
 		if err := allTags(f); !errors.Is(err, vipl.ErrResource) {
-			f.must(err)
+			check(err)
 		}
 		_, err := vipl.OpenNIC(f.T, f.H)
 		return err
 	}).slow = true
 	l.onNIC("DestroyPtag", func(f *fixture, n *vipl.NIC) error { return n.DestroyPtag(f.T, 1) })
-	l.add("DestroyPtag", "a tag", success, func(f *fixture) error { return f.nic.DestroyPtag(f.T, errorOf(f.nic.CreatePtag(f.T))) })
+	l.add("DestroyPtag", "a tag", success, func(f *fixture) error { return f.nic.DestroyPtag(f.T, must(f.nic.CreatePtag(f.T))) })
 	l.add("DestroyPtag", "the NIC handle's own", invalid, func(f *fixture) error {
 		r := f.region()
-		return f.nic.DestroyPtag(f.T, errorOf(f.nic.QueryMem(f.T, r.Address(), r.Handle())).Ptag)
+		return f.nic.DestroyPtag(f.T, must(f.nic.QueryMem(f.T, r.Address(), r.Handle())).Ptag)
 	})
 	l.add("DestroyPtag", "destroyed before", vipl.ErrInvalidPtag, func(f *fixture) error { return f.nic.DestroyPtag(f.T, f.deadTag()) })
 	l.add("DestroyPtag", "0", vipl.ErrInvalidPtag, func(f *fixture) error { return f.nic.DestroyPtag(f.T, 0) })
 	l.add("DestroyPtag", "of another NIC handle", vipl.ErrInvalidPtag, func(f *fixture) error {
-		tag := errorOf(f.nic.CreatePtag(f.T))
+		tag := must(f.nic.CreatePtag(f.T))
 		return f.foreign(func(n *vipl.NIC) error { return n.DestroyPtag(f.T, tag) })
 	})
 	l.add("DestroyPtag", "a VI has it", noResource, func(f *fixture) error {
-		tag := errorOf(f.nic.CreatePtag(f.T))
+		tag := must(f.nic.CreatePtag(f.T))
 		f.create(vipl.VIAttributes{Ptag: tag})
 		return f.nic.DestroyPtag(f.T, tag)
 	})
 	l.add("DestroyPtag", "a region has it", noResource, func(f *fixture) error {
-		tag := errorOf(f.nic.CreatePtag(f.T))
-		errorOf(f.nic.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{Ptag: tag}))
+		tag := must(f.nic.CreatePtag(f.T))
+		must(f.nic.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{Ptag: tag}))
 		return f.nic.DestroyPtag(f.T, tag)
 	})
 }
@@ -60,7 +60,7 @@ var memAttributes = []struct {
 	{"Ptag: never created", vipl.ErrInvalidPtag, nil, func(*fixture) vipl.MemAttributes { return vipl.MemAttributes{Ptag: 0xfff0} }},
 	{"Ptag: destroyed", vipl.ErrInvalidPtag, nil, func(f *fixture) vipl.MemAttributes { return vipl.MemAttributes{Ptag: f.deadTag()} }},
 	{"Ptag: of another NIC handle", vipl.ErrInvalidPtag, nil, func(f *fixture) vipl.MemAttributes {
-		return vipl.MemAttributes{Ptag: errorOf(f.Env.NIC.CreatePtag(f.T))}
+		return vipl.MemAttributes{Ptag: must(f.Env.NIC.CreatePtag(f.T))}
 	}},
 	{"EnableRDMARead", success, needRead, func(*fixture) vipl.MemAttributes {
 		return vipl.MemAttributes{EnableRDMARead: true}
@@ -103,7 +103,7 @@ func registerCases(l *caseList) {
 	register("length 2^64-1", invalid, at(0), ^uint64(0), plain)
 	l.add("RegisterMem", "MaxRegisterRegions exist", noResource, func(f *fixture) error {
 		for range f.nic.Query().MaxRegisterRegions {
-			errorOf(f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{}))
+			must(f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{}))
 		}
 		_, err := f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{})
 		return err
@@ -137,7 +137,7 @@ func regionCases(l *caseList) {
 		l.add(way.function, "another address", invalid, func(f *fixture) error { return way.call(f, f.nic, f.buf.Address()+1, f.region().Handle()) })
 		l.add(way.function, "deregistered before", invalid, func(f *fixture) error {
 			r := f.region()
-			f.must(r.Deregister(f.T))
+			check(r.Deregister(f.T))
 			return way.call(f, f.nic, r.Address(), r.Handle())
 		})
 		l.add(way.function, "a region of another NIC handle", invalid, func(f *fixture) error {
@@ -152,14 +152,14 @@ func regionCases(l *caseList) {
 		}).Needs = c.needs
 	}
 	l.add("SetMemAttributes", "a tag that nothing else has, and back", success, func(f *fixture) error {
-		r, tag := f.region(), errorOf(f.nic.CreatePtag(f.T))
-		old := errorOf(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
-		f.must(r.SetAttributes(f.T, vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
-		got := errorOf(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
+		r, tag := f.region(), must(f.nic.CreatePtag(f.T))
+		old := must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
+		check(r.SetAttributes(f.T, vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
+		got := must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
 		f.That(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true})
 		f.Is("destroy the tag", f.nic.DestroyPtag(f.T, tag), vipl.ErrResource)
-		f.must(r.SetAttributes(f.T, vipl.MemAttributes{}))
-		got = errorOf(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
+		check(r.SetAttributes(f.T, vipl.MemAttributes{}))
+		got = must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
 		f.That(fmt.Sprintf("attributes are %+v", got), got == old)
 		return f.nic.DestroyPtag(f.T, tag)
 	})

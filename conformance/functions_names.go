@@ -45,10 +45,10 @@ func errorCases(l *caseList) {
 	for _, way := range names {
 		l.onNIC(way.function, way.call)
 		l.add(way.function, "before NSInit", vipl.ErrNameService, func(f *fixture) error { return way.call(f, f.nic) })
-		l.add(way.function, "after NSInit", success, func(f *fixture) error { f.must(f.nic.NSInit(f.T)); return way.call(f, f.nic) })
+		l.add(way.function, "after NSInit", success, func(f *fixture) error { check(f.nic.NSInit(f.T)); return way.call(f, f.nic) })
 		l.add(way.function, "after NSShutdown", vipl.ErrNameService, func(f *fixture) error {
-			f.must(f.nic.NSInit(f.T))
-			f.must(f.nic.NSShutdown(f.T))
+			check(f.nic.NSInit(f.T))
+			check(f.nic.NSShutdown(f.T))
 			return way.call(f, f.nic)
 		})
 	}
@@ -61,7 +61,7 @@ func errorCases(l *caseList) {
 		{"NameIndex: -1", "node1", -1, invalid}, {"Name: empty", "", 0, invalid}, {"its own name", "node0", 0, success},
 	} {
 		l.add("NSGetHostByName", c.when, c.want, func(f *fixture) error {
-			f.must(f.nic.NSInit(f.T))
+			check(f.nic.NSInit(f.T))
 			a, err := f.nic.NSGetHostByName(f.T, c.name, c.index)
 			if err == nil && a != vipl.At(0, "") {
 				err = fmt.Errorf("its address is %v", a)
@@ -70,12 +70,12 @@ func errorCases(l *caseList) {
 		})
 	}
 	l.add("NSGetHostByAddr", "no such node", vipl.ErrNameService, func(f *fixture) error {
-		f.must(f.nic.NSInit(f.T))
+		check(f.nic.NSInit(f.T))
 		_, err := f.nic.NSGetHostByAddr(f.T, vipl.At(2, ""))
 		return err
 	})
 	l.add("NSGetHostByAddr", "with any discriminator", success, func(f *fixture) error {
-		f.must(f.nic.NSInit(f.T))
+		check(f.nic.NSInit(f.T))
 		name, err := f.nic.NSGetHostByAddr(f.T, f.here())
 		f.That(name, name == "node0")
 		return err

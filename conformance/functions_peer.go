@@ -41,7 +41,7 @@ func peerCases(l *caseList) {
 				if a, err = v.ConnectPeerDone(f.T); !errors.Is(err, vipl.ErrNotDone) {
 					break
 				}
-				f.must(f.T.Sleep(100 * host.Microsecond))
+				check(f.T.Sleep(100 * host.Microsecond))
 			}
 			return a, err
 		}},
@@ -65,9 +65,9 @@ func peerCases(l *caseList) {
 func resultCases(l *caseList, way peerWay) {
 	l.add(way.function, "the remote host is the own one", vipl.ErrNotReachable, func(f *fixture) error {
 		v, began := f.create(vipl.VIAttributes{}), f.T.Now()
-		f.must(v.ConnectPeerRequest(f.T, f.here(), f.here(), 5*host.Second))
+		check(v.ConnectPeerRequest(f.T, f.here(), f.here(), 5*host.Second))
 		_, err := way.call(f, v)
-		if i, took := first(v.Query(f.T)), f.T.Now()-began; i.State != vipl.Idle || took > host.Millisecond {
+		if i, took := must(v.Query(f.T)), f.T.Now()-began; i.State != vipl.Idle || took > host.Millisecond {
 			return fmt.Errorf("the VI is %v after %v: %w", i.State, took, err)
 		}
 		return err
@@ -90,12 +90,12 @@ func resultCases(l *caseList, way peerWay) {
 	} {
 		r := l.add(way.function, c.when, c.want, func(f *fixture) error {
 			v := f.create(vipl.VIAttributes{})
-			f.must(v.ConnectPeerRequest(f.T, f.here(), f.there(), 5*host.Millisecond))
+			check(v.ConnectPeerRequest(f.T, f.here(), f.there(), 5*host.Millisecond))
 			if c.partner != "" {
 				f.partner(c.partner, f.name)
 			}
 			a, err := way.call(f, v)
-			if i := first(v.Query(f.T)); i.State != c.left {
+			if i := must(v.Query(f.T)); i.State != c.left {
 				return fmt.Errorf("the VI is %v afterwards", i.State)
 			}
 			if err == nil && a.MaxTransferSize != 65536 {
@@ -115,7 +115,7 @@ func resultCases(l *caseList, way peerWay) {
 	}
 	l.add(way.function, "after Disconnect", wrongState, func(f *fixture) error {
 		v := f.in(statePending, vipl.VIAttributes{})
-		f.must(v.Disconnect(f.T))
+		check(v.Disconnect(f.T))
 		_, err := way.call(f, v)
 		return err
 	})

@@ -80,8 +80,8 @@ func (q workQueue) postCases(l *caseList) {
 		for i := range vipl.MaxDescriptorsPerQueue {
 			at := i * vipl.DescriptorBytes
 			e := vipl.NewDescriptor(f.buf.Bytes()[at:at+vipl.DescriptorBytes], f.buf.Address()+uint64(at), d.Handle)
-			f.must(e.SetReceive())
-			f.must(q.doPost(f, v, e))
+			check(e.SetReceive())
+			check(q.doPost(f, v, e))
 		}
 		return q.doPost(f, v, d)
 	})
@@ -99,8 +99,8 @@ func (q workQueue) takeCases(l *caseList, function string, take func(f *fixture,
 	})
 	l.add(function, "a descriptor was flushed", vipl.ErrDescriptor, func(f *fixture) error {
 		v, d := f.create(vipl.VIAttributes{}), q.descriptor(f)
-		f.must(q.doPost(f, v, d))
-		f.must(v.Disconnect(f.T))
+		check(q.doPost(f, v, d))
+		check(v.Disconnect(f.T))
 		got, err := take(f, v)
 		f.That("it is that descriptor", got == d && d.Status()&vipl.Flushed != 0)
 		return err
@@ -108,14 +108,14 @@ func (q workQueue) takeCases(l *caseList, function string, take func(f *fixture,
 	l.add(function, "a descriptor is complete", success, func(f *fixture) error {
 		v, d := f.create(vipl.VIAttributes{}), q.descriptor(f)
 		if q.post == "PostRecv" {
-			f.must(q.doPost(f, v, d))
+			check(q.doPost(f, v, d))
 		}
 		f.partner("accept", f.name)
-		f.must(f.request(v))
+		check(f.request(v))
 		if q.post == "PostSend" {
-			f.must(q.doPost(f, v, d))
+			check(q.doPost(f, v, d))
 		}
-		f.must(f.T.Sleep(5 * host.Millisecond))
+		check(f.T.Sleep(5 * host.Millisecond))
 		got, err := take(f, v)
 		f.That("it is that descriptor", got == d)
 		return err
@@ -128,14 +128,14 @@ func (q workQueue) doneCases(l *caseList) {
 	if q.post == "PostRecv" {
 		l.add(q.done, "nothing has come", vipl.ErrNotDone, func(f *fixture) error {
 			v := f.create(vipl.VIAttributes{})
-			f.must(q.doPost(f, v, q.descriptor(f)))
+			check(q.doPost(f, v, q.descriptor(f)))
 			_, err := q.doDone(f, v)
 			return err
 		})
 		for _, timeout := range []host.Time{0, host.Millisecond} {
 			l.add(q.wait, fmt.Sprintf("nothing comes, timeout %v", timeout), vipl.ErrTimeout, func(f *fixture) error {
 				v := f.create(vipl.VIAttributes{})
-				f.must(q.doPost(f, v, q.descriptor(f)))
+				check(q.doPost(f, v, q.descriptor(f)))
 				_, err := q.doWait(f, v, timeout)
 				return err
 			})
@@ -143,13 +143,13 @@ func (q workQueue) doneCases(l *caseList) {
 	} else {
 		l.add(q.done, "right behind the post", vipl.ErrNotDone, func(f *fixture) error {
 			v := f.in(stateConnected, vipl.VIAttributes{})
-			f.must(q.doPost(f, v, q.descriptor(f)))
+			check(q.doPost(f, v, q.descriptor(f)))
 			_, err := q.doDone(f, v)
 			return err
 		}).Only = driver.DeviceHvia // the kernel of M-VIA has seen to it by then
 		l.add(q.wait, "right behind the post, timeout 0", vipl.ErrTimeout, func(f *fixture) error {
 			v := f.in(stateConnected, vipl.VIAttributes{})
-			f.must(q.doPost(f, v, q.descriptor(f)))
+			check(q.doPost(f, v, q.descriptor(f)))
 			_, err := q.doWait(f, v, 0)
 			return err
 		}).Only = driver.DeviceHvia
@@ -157,7 +157,7 @@ func (q workQueue) doneCases(l *caseList) {
 }
 
 func (q workQueue) notifyCases(l *caseList) {
-	ties := func(f *fixture) *vipl.VI { return f.create(q.tied(errorOf(f.nic.CreateCQ(f.T, 4)))) }
+	ties := func(f *fixture) *vipl.VI { return f.create(q.tied(must(f.nic.CreateCQ(f.T, 4)))) }
 	l.add(q.done, "tied to a completion queue", vipl.ErrDescriptor, func(f *fixture) error { _, err := q.doDone(f, ties(f)); return err })
 	l.add(q.wait, "tied to a completion queue", noResource, func(f *fixture) error { _, err := q.doWait(f, ties(f), 0); return err })
 	ignore := func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}

@@ -14,10 +14,10 @@ func nicCases(l *caseList) {
 	l.add("OpenNic", "a host", success, func(f *fixture) error { return f.foreign(func(*vipl.NIC) error { return nil }) })
 	l.add("OpenNic", "no host", invalid, func(f *fixture) error { _, err := vipl.OpenNIC(f.T, nil); return err })
 	l.add("CloseNic", "with VIs, regions and tags", success, func(f *fixture) error {
-		n := errorOf(vipl.OpenNIC(f.T, f.H))
-		errorOf(n.CreateVI(f.T, vipl.VIAttributes{}))
-		errorOf(n.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{}))
-		errorOf(n.CreatePtag(f.T))
+		n := must(vipl.OpenNIC(f.T, f.H))
+		must(n.CreateVI(f.T, vipl.VIAttributes{}))
+		must(n.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{}))
+		must(n.CreatePtag(f.T))
 		return n.Close(f.T)
 	})
 	l.onNIC("CloseNic", func(f *fixture, n *vipl.NIC) error { return n.Close(f.T) })
@@ -44,12 +44,12 @@ func viCases(l *caseList) {
 	l.onVI("DestroyVi", onlyIdle, func(f *fixture, v *vipl.VI) error { return v.Destroy(f.T) })
 	l.add("DestroyVi", "a receive is posted", noResource, func(f *fixture) error {
 		v := f.create(vipl.VIAttributes{})
-		f.must(v.PostRecv(f.T, f.receive()))
+		check(v.PostRecv(f.T, f.receive()))
 		return v.Destroy(f.T)
 	})
 	l.add("DestroyVi", "a flushed send was not taken", noResource, func(f *fixture) error {
 		v := f.create(vipl.VIAttributes{})
-		f.must(v.PostSend(f.T, f.send()))
+		check(v.PostSend(f.T, f.send()))
 		return v.Destroy(f.T)
 	})
 	for _, s := range []struct {
@@ -89,18 +89,18 @@ func attributeCases(l *caseList, function string, set func(f *fixture, a vipl.VI
 		{"MaxTransferSize: 1", success, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{MaxTransferSize: 1} }},
 		{"Ptag: never created", vipl.ErrInvalidPtag, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: 0xfff0} }},
 		{"Ptag: destroyed", vipl.ErrInvalidPtag, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: f.deadTag()} }},
-		{"Ptag: of another NIC handle", vipl.ErrInvalidPtag, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: errorOf(f.Env.NIC.CreatePtag(f.T))} }},
-		{"Ptag: a tag", success, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: errorOf(f.nic.CreatePtag(f.T))} }},
+		{"Ptag: of another NIC handle", vipl.ErrInvalidPtag, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: must(f.Env.NIC.CreatePtag(f.T))} }},
+		{"Ptag: a tag", success, func(f *fixture) vipl.VIAttributes { return vipl.VIAttributes{Ptag: must(f.nic.CreatePtag(f.T))} }},
 		{"EnableRDMARead: at the unreliable level", vipl.ErrInvalidRDMARead, func(*fixture) vipl.VIAttributes { return vipl.VIAttributes{EnableRDMARead: true} }},
 		{"completion queue: destroyed", invalid, func(f *fixture) vipl.VIAttributes {
-			c := errorOf(f.nic.CreateCQ(f.T, 4))
-			f.must(c.Destroy(f.T))
+			c := must(f.nic.CreateCQ(f.T, 4))
+			check(c.Destroy(f.T))
 			return vipl.VIAttributes{RecvCQ: c}
 		}},
 		{"completion queue: of another NIC handle", invalid, func(f *fixture) vipl.VIAttributes {
-			n := errorOf(vipl.OpenNIC(f.T, f.H))
-			c := errorOf(n.CreateCQ(f.T, 4))
-			f.must(n.Close(f.T))
+			n := must(vipl.OpenNIC(f.T, f.H))
+			c := must(n.CreateCQ(f.T, 4))
+			check(n.Close(f.T))
 			return vipl.VIAttributes{SendCQ: c}
 		}},
 	} {

@@ -38,15 +38,10 @@ const habitMessages = 8
 
 // sinkHabit accepts what comes, each time anew, sends and takes some messages, and ends with the client.
 func sinkHabit(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	for {
 		for i := range habitMessages {
-			if _, err := p.Receive(64*i, 64); err != nil {
-				return err
-			}
+			must(p.Receive(64*i, 64))
 		}
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 200*host.Millisecond)
 		if errors.Is(err, vipl.ErrTimeout) {
@@ -56,15 +51,10 @@ func sinkHabit(e *Env) error {
 			return err
 		}
 		e.That("the requester is "+r.RemoteAddress.String(), r.RemoteAddress == vipl.At(0, "client"))
-		if err := r.Accept(e.T, p.VI); err != nil {
-			return err
-		}
+		check(r.Accept(e.T, p.VI))
 		for i := range habitMessages {
 			copy(p.Mem.Bytes()[4096:], Pattern(64, i))
-			d, err := p.Send(4096, 64)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(4096, 64))
 			got, err := p.VI.SendWait(e.T, host.Second)
 			e.That("in order", got == d)
 			if err != nil { // the client has what it wanted and left
@@ -75,22 +65,16 @@ func sinkHabit(e *Env) error {
 			if i, err := p.VI.Query(e.T); err != nil || i.State == vipl.ErrorState {
 				break
 			}
-			if err := e.T.Sleep(200 * host.Microsecond); err != nil {
-				return err
-			}
+			check(e.T.Sleep(200 * host.Microsecond))
 		}
 		p.InState("the client has left", vipl.ErrorState)
-		if err := p.drained(); err != nil {
-			return err
-		}
+		check(p.drained())
 	}
 }
 
 // drained disconnects and takes every descriptor back, as all clients do.
 func (p *Peer) drained() error {
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
 	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.VI.RecvDone, p.VI.SendDone} {
 		for {
 			d, err := take(p.T)
@@ -105,16 +89,10 @@ func (p *Peer) drained() error {
 
 // met prepares receives and connects.
 func (e *Env) met(a vipl.VIAttributes) (*Peer, []*vipl.Descriptor, error) {
-	p, err := e.Prepare(a)
-	if err != nil {
-		return nil, nil, err
-	}
+	p := must(e.Prepare(a))
 	var list []*vipl.Descriptor
 	for i := range habitMessages {
-		d, err := p.Receive(64*i, 64)
-		if err != nil {
-			return nil, nil, err
-		}
+		d := must(p.Receive(64*i, 64))
 		list = append(list, d)
 	}
 	return p, list, p.Redial(1)
@@ -130,60 +108,37 @@ func (p *Peer) heard(list []*vipl.Descriptor) {
 
 func compactHabit(e *Env) error {
 	e.That("the size of a descriptor", vipl.DescriptorBytes == 64 && layout.DescriptorAlignment == 64)
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	// Descriptor, buffer, descriptor, buffer and so on, without a gap, then descriptors only.
 	var list []*vipl.Descriptor
 	for i := range habitMessages {
-		d, err := p.Mem.Descriptor(128*i, 1)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.SetReceive(p.Mem.Segment(128*i+64, 64)), p.VI.PostRecv(e.T, d)); err != nil {
-			return err
-		}
+		d := must(p.Mem.Descriptor(128*i, 1))
+		check(errors.Join(d.SetReceive(p.Mem.Segment(128*i+64, 64)), p.VI.PostRecv(e.T, d)))
 		list = append(list, d)
 	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	check(p.Redial(1))
 	for i, d := range list {
 		p.Take("packed", d, Received(64))
 		e.That("bytes behind the descriptor", bytes.Equal(p.Mem.Bytes()[128*i+64:128*i+128], Pattern(64, i)))
 	}
 	for i := range habitMessages {
-		d, err := p.Mem.Descriptor(4096+64*i, 1)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.SetSend(p.Mem.Segment(4096+64*habitMessages, 32)), p.VI.PostSend(e.T, d)); err != nil {
-			return err
-		}
+		d := must(p.Mem.Descriptor(4096+64*i, 1))
+		check(errors.Join(d.SetSend(p.Mem.Segment(4096+64*habitMessages, 32)), p.VI.PostSend(e.T, d)))
 	}
 	for range habitMessages {
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
+		must(p.VI.SendWait(e.T, host.Second))
 	}
 	return p.drained()
 }
 
 func earlyHabit(e *Env) error {
-	p, list, err := e.met(Writable)
-	if err != nil {
-		return err
-	}
+	p, list := must2(e.met(Writable))
 	p.heard(list)
 	return p.drained()
 }
 
 func noMatchHabit(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	for range 20 {
 		before := e.T.Now()
 		_, err := p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)
@@ -191,41 +146,27 @@ func noMatchHabit(e *Env) error {
 		e.That(fmt.Sprintf("after %v", e.T.Now()-before), e.T.Now()-before < host.Millisecond)
 		p.InState("afterwards", vipl.Idle)
 	}
-	d, err := p.Receive(0, 64)
-	if err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	d := must(p.Receive(0, 64))
+	check(p.Redial(1))
 	p.Take("on the same VI", d, Received(64))
 	return p.drained()
 }
 
 // discriminatorHabit: the server checks who asks.
 func discriminatorHabit(e *Env) error {
-	p, list, err := e.met(Writable)
-	if err != nil {
-		return err
-	}
+	p, list := must2(e.met(Writable))
 	p.heard(list)
 	return p.drained()
 }
 
 func emptyHabit(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.VI.RecvDone, p.VI.SendDone} {
 		d, err := take(e.T)
 		e.Is("empty", err, vipl.ErrDescriptor)
 		e.That("no descriptor", d == nil)
 	}
-	d, err := p.Receive(0, 64)
-	if err != nil {
-		return err
-	}
+	d := must(p.Receive(0, 64))
 	got, err := p.VI.RecvDone(e.T)
 	e.Is("not empty", err, vipl.ErrNotDone)
 	e.That("no descriptor", got == nil)
@@ -237,26 +178,16 @@ func emptyHabit(e *Env) error {
 }
 
 func entryHabit(e *Env) error {
-	c, err := e.NIC.CreateCQ(e.T, 4*habitMessages)
-	if err != nil {
-		return err
-	}
-	p, list, err := e.met(vipl.VIAttributes{SendCQ: c, RecvCQ: c})
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 4*habitMessages))
+	p, list := must2(e.met(vipl.VIAttributes{SendCQ: c, RecvCQ: c}))
 	for range habitMessages {
-		if _, err := p.Send(4096, 32); err != nil {
-			return err
-		}
+		must(p.Send(4096, 32))
 	}
 	// Both kinds come; without an entry there is nothing to take, and each entry is for one.
 	var sends, receives int
 	for sends+receives < 2*habitMessages {
 		got, err := c.Wait(e.T, host.Second)
-		if err != nil {
-			return fmt.Errorf("after %d sends and %d receives: %w", sends, receives, err)
-		}
+		step(err, "after %d sends and %d receives", sends, receives)
 		e.That("the VI of the entry", got.VI == p.VI)
 		d, err := got.Done(e.T)
 		e.Is("descriptor of the entry", err, nil)
@@ -267,125 +198,76 @@ func entryHabit(e *Env) error {
 		e.That("in order", d == list[receives])
 		receives++
 	}
-	_, err = c.Done(e.T)
+	_, err := c.Done(e.T)
 	e.Is("no entry is left", err, vipl.ErrNotDone)
 	e.That("as many of each", sends == habitMessages && receives == habitMessages)
 	return p.drained()
 }
 
 func reuseHabit(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
-	d, err := p.Receive(0, 64)
-	if err != nil {
-		return err
-	}
-	again, err := p.Receive(64, 64)
-	if err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
+	d := must(p.Receive(0, 64))
+	again := must(p.Receive(64, 64))
+	check(p.Redial(1))
 	p.Take("first", d, Received(64))
 	for i := range d.Bytes() {
 		d.Bytes()[i] = 0xee
 	}
 	p.Take("second", again, Received(64))
-	if err := e.T.Sleep(host.Millisecond); err != nil {
-		return err
-	}
+	check(e.T.Sleep(host.Millisecond))
 	e.That("nobody has written to it", bytes.Equal(d.Bytes(), bytes.Repeat([]byte{0xee}, len(d.Bytes()))))
 	// And it can be posted again as it lies there.
 	for range 4 {
-		if err := errors.Join(d.SetSend(p.Mem.Segment(4096, 32)), p.VI.PostSend(e.T, d)); err != nil {
-			return err
-		}
+		check(errors.Join(d.SetSend(p.Mem.Segment(4096, 32)), p.VI.PostSend(e.T, d)))
 		p.Sent("the same descriptor", d, outcome{operation: layout.StatusOperationSend, length: 32})
 	}
 	return p.drained()
 }
 
 func handleHabit(e *Env) error {
-	b, err := e.NIC.Alloc(e.T, 8192)
-	if err != nil {
-		return err
-	}
+	b := must(e.NIC.Alloc(e.T, 8192))
 	handles := map[vipl.MemHandle]bool{}
 	// More than there are entries, so that each comes again.
 	for i := range 3 * e.NIC.Query().MaxRegisterRegions / 2 {
-		one, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{})
-		if err != nil {
-			return err
-		}
-		two, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true})
-		if err != nil {
-			return err
-		}
+		one := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
+		two := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true}))
 		e.That(fmt.Sprintf("round %d: handles %#x and %#x", i, one.Handle(), two.Handle()),
 			one.Handle() != 0 && two.Handle() != 0 && one.Handle() != two.Handle() && !handles[one.Handle()] && !handles[two.Handle()])
 		handles[one.Handle()], handles[two.Handle()] = true, true
-		if err := errors.Join(one.Deregister(e.T), two.Deregister(e.T)); err != nil {
-			return err
-		}
+		check(errors.Join(one.Deregister(e.T), two.Deregister(e.T)))
 	}
 	return e.NIC.Free(e.T, b)
 }
 
 // zeroHabit: descriptors are in a region without attributes as ever; here the buffer is, too.
 func zeroHabit(e *Env) error {
-	p, err := e.Prepare(vipl.VIAttributes{Ptag: 0})
-	if err != nil {
-		return err
-	}
-	own, err := e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{Ptag: 0}))
+	own := must(e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{}))
 	d := p.Next()
-	if err := errors.Join(d.SetReceive(own.Segment(0, 64)), p.VI.PostRecv(e.T, d)); err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	check(errors.Join(d.SetReceive(own.Segment(0, 64)), p.VI.PostRecv(e.T, d)))
+	check(p.Redial(1))
 	p.Take("into memory without attributes", d, Received(64))
 	s := p.Next()
-	if err := errors.Join(s.SetSend(own.Segment(0, 64)), p.VI.PostSend(e.T, s)); err != nil {
-		return err
-	}
+	check(errors.Join(s.SetSend(own.Segment(0, 64)), p.VI.PostSend(e.T, s)))
 	p.Sent("from memory without attributes", s, outcome{operation: layout.StatusOperationSend, length: 64})
 	return p.drained()
 }
 
 func twiceHabit(e *Env) error {
-	p, list, err := e.met(Writable)
-	if err != nil {
-		return err
-	}
+	p, list := must2(e.met(Writable))
 	p.heard(list)
 	for range 3 {
 		e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 		p.InState("afterwards", vipl.Idle)
 	}
-	d, err := p.Receive(0, 64)
-	if err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	d := must(p.Receive(0, 64))
+	check(p.Redial(1))
 	p.Take("on the same VI", d, Received(64))
 	return errors.Join(p.drained(), p.VI.Destroy(e.T))
 }
 
 func linkHabit(e *Env) error {
-	p, list, err := e.met(Writable)
-	if err != nil {
-		return err
-	}
+	p, list := must2(e.met(Writable))
 	for i, d := range list[:len(list)-1] {
 		e.That(fmt.Sprintf("descriptor %d is linked to the next", i), Raw(d).Next() == list[i+1].Address && Raw(d).NextHandle() == uint32(list[i+1].Handle))
 	}
@@ -396,10 +278,7 @@ func linkHabit(e *Env) error {
 		Raw(d).SetNextHandle(uint32(i) * 0x2222)
 	}
 	for range habitMessages {
-		d, err := p.Send(4096, 32)
-		if err != nil {
-			return err
-		}
+		d := must(p.Send(4096, 32))
 		p.Sent("others", d, outcome{operation: layout.StatusOperationSend, length: 32})
 	}
 	for i, d := range list {

@@ -3,8 +3,10 @@
 package conformance
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"hvia/conformance/conformtest"
@@ -28,4 +30,16 @@ func runSimulated(t *testing.T, d driver.Device, seed uint64, mains ...Main) bri
 func runCard(t *testing.T, seed uint64, mains ...Main) bridge.Digest {
 	t.Helper()
 	return runSimulated(t, driver.DeviceHvia, seed, mains...)
+}
+
+// A program ends at the step that fails, and its error names the line.
+func TestProgramEndsAtAFailedStep(t *testing.T) {
+	err := Program(0, "", func(e *Env) error {
+		e.That("noted before", false)
+		step(errors.New("no memory"), "post %d", 3)
+		return nil
+	}).Main(nil, nil)
+	require.ErrorContains(t, err, "noted before")
+	require.Regexp(t, `main_test.go:\d+: post 3: no memory`, err)
+	require.Panics(t, func() { _ = Program(0, "", func(*Env) error { panic("a bug") }).Main(nil, nil) })
 }

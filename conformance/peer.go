@@ -25,30 +25,18 @@ func init() {
 // it was offered, and sends.
 func peerProgram(node int) Main {
 	return func(e *Env) error {
-		p, err := e.Prepare(Writable)
-		if err != nil {
-			return err
-		}
+		p := must(e.Prepare(Writable))
 		e.Is("offer", p.VI.Offer(e.T, p.Mem), nil)
 		addresses := [2]vipl.NetAddress{vipl.At(0, "a"), vipl.At(1, "b")}
 		for round := range 6 {
 			// What is posted while the VI is idle serves the connection to come.
-			d, err := p.Receive(0, 64)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, 64))
 			if late := (round + node) % 3; late > 0 {
-				if err := e.T.Sleep(host.Time(late*round) * 300 * host.Microsecond); err != nil {
-					return err
-				}
+				check(e.T.Sleep(host.Time(late*round) * 300 * host.Microsecond))
 			}
-			if err := p.VI.ConnectPeerRequest(e.T, addresses[node], addresses[1-node], host.Second); err != nil {
-				return err
-			}
+			check(p.VI.ConnectPeerRequest(e.T, addresses[node], addresses[1-node], host.Second))
 			theirs, err := p.VI.ConnectPeerWait(e.T)
-			if err != nil {
-				return fmt.Errorf("round %d: %w", round, err)
-			}
+			step(err, "round %d", round)
 			p.InState("after the wait", vipl.Connected)
 			again, err := p.VI.ConnectPeerDone(e.T)
 			e.Is("done after the wait", err, nil)
@@ -58,42 +46,29 @@ func peerProgram(node int) Main {
 				return fmt.Errorf("round %d: the peer offers %+v", round, regions)
 			}
 			copy(p.Mem.Bytes()[1000:], Pattern(100, round+10*node))
-			if _, err := p.Write(1000, 100, Remote{regions[0].Address, regions[0].Handle}, 2000); err != nil {
-				return err
-			}
-			s, err := p.Send(1000, 50)
-			if err != nil {
-				return err
-			}
+			must(p.Write(1000, 100, Remote{regions[0].Address, regions[0].Handle}, 2000))
+			s := must(p.Send(1000, 50))
 			// The peer may be about to learn of the connection: what comes before is lost at this level.
 			p.Take("of the peer", d, Received(50))
 			e.That(fmt.Sprintf("round %d: what the peer sent", round), bytes.Equal(p.Mem.Bytes()[:50], Pattern(100, round+10*(1-node))[:50]))
 			e.That(fmt.Sprintf("round %d: what the peer wrote", round), bytes.Equal(p.Mem.Bytes()[2000:2100], Pattern(100, round+10*(1-node))))
 			for range 2 {
-				if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-					return err
-				}
+				must(p.VI.SendWait(e.T, host.Second))
 			}
 			e.That("the send is complete", s.Status().Done())
-			if err := p.Settled(1 - node); err != nil {
-				return err
-			}
+			check(p.Settled(1 - node))
 			// One side leaves and the other finds out.
 			if node != round%2 {
 				for range Attempts {
 					if i, err := p.VI.Query(e.T); err != nil || i.State == vipl.ErrorState {
 						break
 					}
-					if err := e.T.Sleep(100 * host.Microsecond); err != nil {
-						return err
-					}
+					check(e.T.Sleep(100 * host.Microsecond))
 				}
 				p.InState("the peer left", vipl.ErrorState)
 			}
 			e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-			if err := p.Settled(1 - node); err != nil {
-				return err
-			}
+			check(p.Settled(1 - node))
 		}
 		return nil
 	}
@@ -127,56 +102,30 @@ var changes = []struct {
 }
 
 func changeClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	for i := range changes {
-		if err := p.awaits("changed"); err != nil {
-			return err
-		}
+		check(p.awaits("changed"))
 		copy(p.Mem.Bytes(), Pattern(9000, i))
-		if _, err := p.Write(0, 9000, to, 4090); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
-		if err := errors.Join(e.T.Sleep(host.Millisecond), p.step(1, "written")); err != nil {
-			return err
-		}
+		must(p.Write(0, 9000, to, 4090))
+		must(p.VI.SendWait(e.T, host.Second))
+		check(errors.Join(e.T.Sleep(host.Millisecond), p.step(1, "written")))
 	}
 	return p.Settled(1)
 }
 
 func changeServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
-	tag, err := e.NIC.CreatePtag(e.T)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
+	tag := must(e.NIC.CreatePtag(e.T))
 	for i, c := range changes {
 		a := vipl.MemAttributes{EnableRDMAWrite: c.write}
 		if c.foreign {
 			a.Ptag = tag
 		}
-		if err := p.Mem.SetAttributes(e.T, a); err != nil {
-			return err
-		}
+		check(p.Mem.SetAttributes(e.T, a))
 		clear(p.Mem.Bytes())
-		if err := errors.Join(p.step(0, "changed"), p.awaits("written")); err != nil {
-			return err
-		}
+		check(errors.Join(p.step(0, "changed"), p.awaits("written")))
 		want := make([]byte, 9000)
 		if c.lands {
 			want = Pattern(9000, i)
@@ -190,18 +139,11 @@ func changeServer(e *Env) error {
 			e.That(fmt.Sprintf("%s: error %v", c.name, got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection)
 		}
 	}
-	if err := p.Settled(0); err != nil {
-		return err
-	}
+	check(p.Settled(0))
 	// The memory of a descriptor that waits: the card has fetched it by the old entry,
 	// and the kernel of M-VIA looks at it when a message comes.
-	d, err := p.Receive(0, 64)
-	if err != nil {
-		return err
-	}
-	if err := e.T.Sleep(host.Millisecond); err != nil {
-		return err
-	}
+	d := must(p.Receive(0, 64))
+	check(e.T.Sleep(host.Millisecond))
 	e.Is("of a descriptor", p.descriptors.SetAttributes(e.T, vipl.MemAttributes{EnableRDMAWrite: true}), nil)
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	got, err := p.VI.RecvDone(e.T)
@@ -218,58 +160,31 @@ const (
 )
 
 func changeUnderWritesClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	for i := range writesUnderChanges {
 		copy(p.Mem.Bytes(), bytes.Repeat([]byte{byte(i%250 + 1)}, 16))
-		if _, err := p.Write(0, 16, to, 16*(i%100)); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
+		must(p.Write(0, 16, to, 16*(i%100)))
+		must(p.VI.SendWait(e.T, host.Second))
 	}
-	if err := errors.Join(p.step(1, "written"), p.awaits("changed")); err != nil {
-		return err
-	}
+	check(errors.Join(p.step(1, "written"), p.awaits("changed")))
 	// The last one, with the attributes of the beginning.
 	copy(p.Mem.Bytes(), Pattern(16, 1))
-	if _, err := p.Write(0, 16, to, 16*100); err != nil {
-		return err
-	}
-	_, err = p.VI.SendWait(e.T, host.Second)
+	must(p.Write(0, 16, to, 16*100))
+	_, err := p.VI.SendWait(e.T, host.Second)
 	return errors.Join(err, p.Settled(1))
 }
 
 func changeUnderWritesServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	for i := range changesUnderWrites {
-		if err := p.Mem.SetAttributes(e.T, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}); err != nil {
-			return fmt.Errorf("change %d: %w", i, err)
-		}
-		if err := e.T.Sleep(host.Time(7+i) * host.Microsecond); err != nil {
-			return err
-		}
+		step(p.Mem.SetAttributes(e.T, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}), "change %d", i)
+		check(e.T.Sleep(host.Time(7+i) * host.Microsecond))
 	}
-	if err := errors.Join(p.awaits("written"), p.step(0, "changed")); err != nil {
-		return err
-	}
+	check(errors.Join(p.awaits("written"), p.step(0, "changed")))
 	b := p.Mem.Bytes()
-	if err := p.Mem.Poll(e.T, 16*100+15, 1, host.Second, func() bool { return b[16*100+15] == Pattern(16, 1)[15] }); err != nil {
-		return err
-	}
+	check(p.Mem.Poll(e.T, 16*100+15, 1, host.Second, func() bool { return b[16*100+15] == Pattern(16, 1)[15] }))
 	e.That("the last write", bytes.Equal(b[16*100:16*101], Pattern(16, 1)))
 	landed := 0
 	for i := range 100 {

@@ -70,14 +70,8 @@ const steadyMessages = 60
 // steadyClient has more under way than the window, of every kind that there is
 // without a read, and finds each complete, once and in order.
 func steadyClient(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Dial(1, a)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, a))
+	to := must(p.Hear())
 	copy(p.Mem.Bytes(), Pattern(65536, 1))
 	var posted []*vipl.Descriptor
 	var want []outcome
@@ -86,9 +80,7 @@ func steadyClient(e *Env, a vipl.VIAttributes) error {
 		d := p.Next()
 		switch i % 3 {
 		case 0:
-			if err := d.SetSend(p.Mem.Segment(i, n)); err != nil {
-				return err
-			}
+			check(d.SetSend(p.Mem.Segment(i, n)))
 			want = append(want, DidSend(n))
 		case 1:
 			d.SetRDMAWrite(to.Address+steadyTarget, to.Handle, p.Mem.Segment(i, n))
@@ -98,9 +90,7 @@ func steadyClient(e *Env, a vipl.VIAttributes) error {
 			d.AttachImmediate(uint32(i))
 			want = append(want, didWrite(n))
 		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 		posted = append(posted, d)
 	}
 	for i, d := range posted {
@@ -115,22 +105,15 @@ func steadyBytes(i int) int { return []int{0, 4, 1472, 1473, 40000, 1}[i%6] }
 const steadyTarget = 41000
 
 func steadyServer(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Serve(a)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(a))
 	posted := map[int]*vipl.Descriptor{}
 	for i := range steadyMessages {
 		if i%3 == 1 {
 			continue
 		}
-		if posted[i], err = p.Receive(0, 40960); err != nil {
-			return err
-		}
+		posted[i] = must(p.Receive(0, 40960))
 	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	check(p.Tell(0))
 	source := Pattern(65536, 1)
 	for i := range steadyMessages {
 		n, what := steadyBytes(i), fmt.Sprintf("message %d", i)
@@ -156,40 +139,20 @@ type targets struct{ open, closed, stale Remote }
 func (p *Peer) tellTargets() (*caseMemory, error) {
 	m := &caseMemory{}
 	q := p.NIC.Query()
-	open, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0})
-	if err != nil {
-		return nil, err
-	}
-	closed, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{})
-	if err != nil {
-		return nil, err
-	}
-	if m.stale, err = p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
-		return nil, err
-	}
-	if err := m.stale.Deregister(p.T); err != nil {
-		return nil, err
-	}
-	tag, err := p.NIC.CreatePtag(p.T)
-	if err != nil {
-		return nil, err
-	}
-	if m.foreign, err = p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{Ptag: tag}); err != nil {
-		return nil, err
-	}
+	open := must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: q.RDMAReadSupport != 0}))
+	closed := must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{}))
+	m.stale = must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true}))
+	check(m.stale.Deregister(p.T))
+	tag := must(p.NIC.CreatePtag(p.T))
+	m.foreign = must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{Ptag: tag}))
 	for _, r := range []*vipl.Region{open, closed, m.stale} {
-		if err := (&Peer{Env: p.Env, Mem: r}).Tell(0); err != nil {
-			return nil, err
-		}
+		check((&Peer{Env: p.Env, Mem: r}).Tell(0))
 	}
 	return m, nil
 }
 
 func (p *Peer) hearTargets() (t targets, err error) {
-	all, err := p.hearAll(3)
-	if err != nil {
-		return t, err
-	}
+	all := must(p.hearAll(3))
 	return targets{all[0], all[1], all[2]}, nil
 }
 
@@ -356,9 +319,7 @@ func (p *Peer) told(what string, before []layout.AsyncError) {
 
 // retire checks that a broken VI has nothing more to say, and destroys it.
 func (p *Peer) retire(what string, node int) error {
-	if err := p.Meet(node); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
+	step(p.Meet(node), "%s", what)
 	p.ended(what)
 	p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
 	p.InState(what+": disconnected", vipl.Idle)
@@ -368,39 +329,20 @@ func (p *Peer) retire(what string, node int) error {
 }
 
 func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
-	first, err := e.Dial(1, a)
-	if err != nil {
-		return err
-	}
-	to, err := first.hearTargets()
-	if err != nil {
-		return err
-	}
+	first := must(e.Dial(1, a))
+	to := must(first.hearTargets())
 	for _, b := range all {
 		p, err := first.Another(a, 0)
-		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
-		if err := p.Meet(1); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
-		waiting, err := p.Receive(4096, 8)
-		if err != nil {
-			return err
-		}
+		step(err, "%s", b.name)
+		step(p.Meet(1), "%s", b.name)
+		waiting := must(p.Receive(4096, 8))
 		d := p.Next()
-		if err := b.send(d, p, to); err != nil {
-			return err
-		}
+		check(b.send(d, p, to))
 		behind := p.Next()
-		if err := behind.SetSend(p.Mem.Segment(0, 4)); err != nil {
-			return err
-		}
+		check(behind.SetSend(p.Mem.Segment(0, 4)))
 		behind.SetFence()
 		for _, d := range []*vipl.Descriptor{d, behind} {
-			if err := p.VI.PostSend(p.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(p.T, d))
 		}
 		if b.sent.bits != FlushedError {
 			p.Sent(b.name, d, b.sent)
@@ -414,71 +356,43 @@ func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
 		}
 		p.Sent(b.name+": what is behind it", behind, DidSend(0).failed(FlushedError))
 		p.Take(b.name+": what waits on the other queue", waiting, Received(0).failed(FlushedError))
-		if _, err := p.Send(0, 4); err != nil {
-			return err
-		}
+		must(p.Send(0, 4))
 		later, err := p.VI.SendWait(p.T, host.Second)
 		e.Flushed(b.name+": sent in the error state", later, err)
-		if err := p.retire(b.name, 1); err != nil {
-			return err
-		}
+		check(p.retire(b.name, 1))
 	}
 	// The first VI has been connected all the time.
-	d, err := first.Send(0, breachBytes)
-	if err != nil {
-		return err
-	}
+	d := must(first.Send(0, breachBytes))
 	first.Sent("other VIs go on", d, DidSend(breachBytes))
 	return first.Settled(1)
 }
 
 func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
-	first, err := e.Serve(a)
-	if err != nil {
-		return err
-	}
-	m, err := first.tellTargets()
-	if err != nil {
-		return err
-	}
-	last, err := first.Receive(0, breachBytes)
-	if err != nil {
-		return err
-	}
+	first := must(e.Serve(a))
+	m := must(first.tellTargets())
+	last := must(first.Receive(0, breachBytes))
 	for _, b := range all {
 		own := a
 		if b.noRight {
 			own.EnableRDMARead, own.EnableRDMAWrite = false, false
 		}
 		p, err := first.Another(own, 16)
-		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
+		step(err, "%s", b.name)
 		var d, behind *vipl.Descriptor
 		if b.receive != nil {
 			d = p.Next()
-			if err := b.receive(d, p, m); err != nil {
-				return err
-			}
-			if err := p.VI.PostRecv(p.T, d); err != nil {
-				return err
-			}
-			if behind, err = p.Receive(0, breachBytes); err != nil {
-				return err
-			}
+			check(b.receive(d, p, m))
+			check(p.VI.PostRecv(p.T, d))
+			behind = must(p.Receive(0, breachBytes))
 		}
-		if err := p.Meet(0); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
+		step(p.Meet(0), "%s", b.name)
 		p.told(b.name, b.server)
 		if b.receive != nil {
 			e.That(b.name+": the card has completed all", d.Status().Done() && behind.Status().Done())
 			p.Take(b.name, d, b.received)
 			p.Take(b.name+": what is behind it", behind, Received(0).failed(FlushedError))
 		}
-		if err := p.retire(b.name, 0); err != nil {
-			return err
-		}
+		check(p.retire(b.name, 0))
 	}
 	first.Take("other VIs go on", last, Received(breachBytes))
 	return first.Settled(0)
@@ -492,82 +406,52 @@ func differClient(e *Env, a vipl.VIAttributes) error {
 	e.Is("another level", err, vipl.ErrReject)
 	p.InState("refused", vipl.Idle)
 	e.Is("set the other level", p.VI.SetAttributes(e.T, vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable}), nil)
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	check(p.Redial(1))
 	return p.Settled(1)
 }
 
 func differServer(e *Env, _ vipl.VIAttributes) error {
-	p, err := e.Prepare(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{}))
 	here := vipl.NetAddress{Discriminator: "test"}
-	r, err := e.NIC.ConnectWait(e.T, here, host.Second)
-	if err != nil {
-		return err
-	}
+	r := must(e.NIC.ConnectWait(e.T, here, host.Second))
 	e.Is("accept with another level", r.Accept(e.T, p.VI), vipl.ErrInvalidReliabilityLevel)
 	e.Is("reject", r.Reject(e.T), nil)
-	if err := p.Again(); err != nil {
-		return err
-	}
+	check(p.Again())
 	return p.Settled(0)
 }
 
 // readServer has memory to be read, and does nothing.
 func readServer(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Serve(a)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(a))
 	copy(p.Mem.Bytes(), Pattern(bufferBytes, 3))
-	if _, err := p.tellTargets(); err != nil {
-		return err
-	}
+	must(p.tellTargets())
 	return p.Settled(0)
 }
 
 func readClient(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Dial(1, a)
-	if err != nil {
-		return err
-	}
-	to, err := p.hearTargets()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, a))
+	to := must(p.hearTargets())
 	source := Pattern(bufferBytes, 3)
 	for _, r := range []struct{ from, to, n int }{{0, 0, 0}, {1, 2, 1}, {4095, 3, 2}, {17, 4093, 1471}, {0, 0, 1472}, {5, 8190, 1473}, {4096, 1, 9001}, {3, 13, 65536}} {
 		clear(p.Mem.Bytes())
 		d := p.Next()
 		d.SetRDMARead(to.open.Address+uint64(r.from), to.open.Handle, p.Mem.Segment(r.to, r.n))
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(e.T, d))
 		what := fmt.Sprintf("read %+v", r)
 		p.Sent(what, d, didRead(r.n))
 		want := make([]byte, bufferBytes)
 		copy(want[r.to:], source[r.from:][:r.n])
-		if err := p.memory(what, want); err != nil {
-			return err
-		}
+		check(p.memory(what, want))
 	}
 
 	// Nothing is looked at when nothing is read.
 	d := p.Next()
 	d.SetRDMARead(12345, 0, vipl.Segment{})
-	if err := p.VI.PostSend(e.T, d); err != nil {
-		return err
-	}
+	check(p.VI.PostSend(e.T, d))
 	p.Sent("a read of nothing", d, didRead(0))
 
 	// As many segments as a descriptor can have.
-	wide, err := p.Wide(vipl.MaxSegments)
-	if err != nil {
-		return err
-	}
+	wide := must(p.Wide(vipl.MaxSegments))
 	clear(p.Mem.Bytes())
 	want := make([]byte, bufferBytes)
 	var pieces []vipl.Segment
@@ -578,16 +462,10 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 		copy(want[at:], source[100+n:][:length])
 		n += length
 	}
-	if err := wide.SetRDMARead(to.open.Address+100, to.open.Handle, pieces...); err != nil {
-		return err
-	}
-	if err := p.VI.PostSend(e.T, wide); err != nil {
-		return err
-	}
+	check(wide.SetRDMARead(to.open.Address+100, to.open.Handle, pieces...))
+	check(p.VI.PostSend(e.T, wide))
 	p.Sent("many segments", wide, didRead(n))
-	if err := p.memory("many segments", want); err != nil {
-		return err
-	}
+	check(p.memory("many segments", want))
 
 	// More reads than may be unanswered, with other messages between them.
 	const reads = 20
@@ -600,9 +478,7 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 		} else {
 			d.SetRDMARead(to.open.Address+uint64(1000*i), to.open.Handle, p.Mem.Segment(3000*i, 2900))
 		}
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(e.T, d))
 		posted = append(posted, d)
 	}
 	for i, d := range posted {
@@ -620,33 +496,21 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 
 // fenceClient writes elsewhere what it has read: the write must wait for the read.
 func fenceClient(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Dial(1, a)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, a))
+	to := must(p.Hear())
 	const n = 30000
 	for round := range 3 {
 		if round > 0 {
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			check(p.Meet(1))
 		}
 		clear(p.Mem.Bytes())
 		read, write, plain := p.Next(), p.Next(), p.Next()
 		read.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, n))
 		write.SetRDMAWrite(to.Address+40000, to.Handle, p.Mem.Segment(0, n))
 		write.SetFence()
-		if err := plain.SetSend(p.Mem.Segment(n-8, 8)); err != nil { // behind the fence, too
-			return err
-		}
+		check(plain.SetSend(p.Mem.Segment(n-8, 8))) // behind the fence, too
 		for _, d := range []*vipl.Descriptor{read, write, plain} {
-			if err := p.VI.PostSend(e.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(e.T, d))
 		}
 		what := fmt.Sprintf("round %d", round)
 		p.Sent(what+": read", read, didRead(n))
@@ -657,25 +521,14 @@ func fenceClient(e *Env, a vipl.VIAttributes) error {
 }
 
 func fenceServer(e *Env, a vipl.VIAttributes) error {
-	p, err := e.Serve(a)
-	if err != nil {
-		return err
-	}
-	open, err := e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(a))
+	open := must(e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}))
 	const n = 30000
 	for round := range 3 {
 		copy(p.Mem.Bytes(), Pattern(n, round))
-		d, err := p.Receive(75000, 8)
-		if err != nil {
-			return err
-		}
+		d := must(p.Receive(75000, 8))
 		if round == 0 {
-			if err := (&Peer{Env: e, Mem: open}).Tell(0); err != nil {
-				return err
-			}
+			check((&Peer{Env: e, Mem: open}).Tell(0))
 		} else if err := p.Meet(0); err != nil {
 			return err
 		}
@@ -689,28 +542,17 @@ func fenceServer(e *Env, a vipl.VIAttributes) error {
 
 // queuedReadClient finds its reads through a completion queue, asleep.
 func queuedReadClient(e *Env, a vipl.VIAttributes) error {
-	c, err := e.NIC.CreateCQ(e.T, 32)
-	if err != nil {
-		return err
-	}
+	c := must(e.NIC.CreateCQ(e.T, 32))
 	c.SetBlocking(true)
 	a.SendCQ = c
-	p, err := e.Dial(1, a)
-	if err != nil {
-		return err
-	}
-	to, err := p.hearTargets()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, a))
+	to := must(p.hearTargets())
 	source := Pattern(bufferBytes, 3)
 	var posted []*vipl.Descriptor
 	for i := range 10 {
 		d := p.Next()
 		d.SetRDMARead(to.open.Address+uint64(i), to.open.Handle, p.Mem.Segment(2000*i, 2000))
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(e.T, d))
 		posted = append(posted, d)
 	}
 	for i, d := range posted {
@@ -725,9 +567,7 @@ func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	behind.SetRDMARead(to.open.Address, to.open.Handle, p.Mem.Segment(0, 4))
 	behind.SetFence()
 	for _, d := range []*vipl.Descriptor{bad, behind} {
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(e.T, d))
 	}
 	e.Entry("refused", c, p.VI, false)
 	p.taken("refused", false, bad, didRead(0).failed(rdmaError))

@@ -49,23 +49,14 @@ func TestRefusalThatIsLost(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			a := vipl.VIAttributes{ReliabilityLevel: l.level}
 			client := func(e *Env) error {
-				p, err := e.Dial(1, a)
-				if err != nil {
-					return err
-				}
-				d, err := p.Send(0, 4)
-				if err != nil {
-					return err
-				}
+				p := must(e.Dial(1, a))
+				d := must(p.Send(0, 4))
 				p.Sent("the peer has no receive", d, DidSend(0).failed(descriptorError))
 				p.told("refused", nil)
 				return p.retire("refused", 1)
 			}
 			server := func(e *Env) error {
-				p, err := e.Serve(a)
-				if err != nil {
-					return err
-				}
+				p := must(e.Serve(a))
 				p.told("no receive", []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
 				return p.retire("no receive", 0)
 			}
@@ -100,28 +91,15 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 	a := vipl.VIAttributes{ReliabilityLevel: level, EnableRDMAWrite: true, EnableRDMARead: true}
 	cut := false
 	client := func(e *Env) error {
-		p, err := e.Dial(1, a)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
-		d, err := p.Send(0, 4000)
-		if err != nil {
-			return err
-		}
+		p := must(e.Dial(1, a))
+		check(p.Meet(1))
+		d := must(p.Send(0, 4000))
 		p.Sent("before", d, DidSend(4000))
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		cut = true
 		var posted []*vipl.Descriptor
 		for range 3 {
-			d, err := p.Send(0, 4000)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(0, 4000))
 			posted = append(posted, d)
 		}
 		p.Sent("nothing comes through", posted[0], DidSend(0).failed(transportError))
@@ -131,25 +109,12 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 		return p.retire("retries", 1)
 	}
 	server := func(e *Env) error {
-		p, err := e.Serve(a)
-		if err != nil {
-			return err
-		}
-		d, err := p.Receive(0, 4000)
-		if err != nil {
-			return err
-		}
-		waiting, err := p.Receive(0, 4000)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		p := must(e.Serve(a))
+		d := must(p.Receive(0, 4000))
+		waiting := must(p.Receive(0, 4000))
+		check(p.Meet(0))
 		p.Take("before", d, Received(4000))
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(p.Meet(0))
 		p.Take("nothing comes through", waiting, Received(0).failed(FlushedError))
 		p.told("nothing comes through", nil)
 		return p.retire("retries", 0)

@@ -176,82 +176,64 @@ func (t Target) runScenario(ctx context.Context, q vipl.NICAttributes, s Scenari
 func casePrograms(cases []Case, q vipl.NICAttributes, report func(Result)) []fabric.Program {
 	later := make(chan func(t *host.Thread), 1)
 	return []fabric.Program{
-		{Node: 0, Name: "calls", Main: func(t *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(t, h)
-			if err != nil {
-				return err
-			}
-			f := &fixture{Env: &Env{T: t, H: h, NIC: nic}, later: later}
-			if f.buf, err = nic.Alloc(t, bufferBytes); err != nil {
-				return err
-			}
+		Program(0, "calls", func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			f := &fixture{Env: e, later: later, buf: must(e.NIC.Alloc(e.T, bufferBytes))}
 			for i, c := range cases {
 				need := missing(q, c.Needs)
-				verdict, err := f.play(fmt.Sprintf("case-%d", i), c, need)
-				report(result(c.Function, c.When, need, verdict))
-				if err != nil {
-					return fmt.Errorf("after %s, %s: %w", c.Function, c.When, err)
-				}
+				report(result(c.Function, c.When, need, f.play(fmt.Sprintf("case-%d", i), c, need)))
+				step(f.renew(), "after %s, %s", c.Function, c.When)
 			}
 			close(later)
-			return errors.Join(t.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("end")), t.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
-		}},
-		{Node: 0, Name: "does something meanwhile", Main: func(t *host.Thread, _ *driver.Host) error {
+			return errors.Join(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("end")), e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
+		}),
+		Program(0, "does something meanwhile", func(e *Env) error {
 			for {
-				if _, _, err := t.Receive(host.Never); err != nil {
-					return err
-				}
+				must2(e.T.Receive(host.Never))
 				do, open := <-later
 				if !open {
 					return nil
 				}
-				if err := t.Sleep(500 * host.Microsecond); err != nil {
-					return err
-				}
-				do(t)
+				check(e.T.Sleep(500 * host.Microsecond))
+				do(e.T)
 			}
-		}},
-		{Node: 1, Name: "partner", Main: func(t *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(t, h)
-			if err != nil {
-				return err
-			}
-			return functionPartner(&Env{T: t, H: h, NIC: nic})
-		}},
+		}),
+		Program(1, "partner", func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			return functionPartner(e)
+		}),
 	}
 }
 
-// play makes the call of a case. Whatever the case has left goes with its NIC
-// handle, and the partner is ready again; err says that it is not.
-func (f *fixture) play(name string, c Case, need *Need) (verdict, err error) {
-	f.name, f.Fail = name, nil
+// play makes the call of a case.
+func (f *fixture) play(name string, c Case, need *Need) error {
+	f.name = name
 	clear(f.buf.Bytes())
-	verdict = f.try(c, need)
-	verdict = errors.Join(append(f.Fail, verdict)...)
+	err := f.try(c, need)
+	failed := f.Fail
+	f.Fail = nil
+	return errors.Join(append(failed, err)...)
+}
+
+// renew releases what a case has left with its NIC handle, and waits until the
+// partner is ready again.
+func (f *fixture) renew() error {
 	if err := f.nic.Close(f.T); err != nil {
-		return verdict, err
+		return err
 	}
 	if err := f.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("ready")); err != nil {
-		return verdict, err
+		return err
 	}
 	if m, ok, err := f.T.Receive(10 * host.Second); err != nil || !ok || string(m.Data) != "ready" {
-		return verdict, errors.Join(err, errors.New("the partner is not ready"))
+		return errors.Join(err, errors.New("the partner is not ready"))
 	}
-	return verdict, nil
+	return nil
 }
 
 // try makes the call, on a NIC handle that no other case has.
 func (f *fixture) try(c Case, need *Need) (err error) {
-	f.nic = errorOf(vipl.OpenNIC(f.T, f.H))
-	defer func() {
-		if p := recover(); p != nil {
-			s, ok := p.(setup)
-			if !ok {
-				panic(p)
-			}
-			err = fmt.Errorf("before the call: %w", s.err)
-		}
-	}()
+	f.nic = must(vipl.OpenNIC(f.T, f.H))
+	defer caught(&err)
 	switch {
 	case need != nil && need.use != nil:
 		return need.rejected(need.use(f.Env))

@@ -29,10 +29,7 @@ var scales = []Scenario{
 func (p *Peer) all() ([]*vipl.VI, error) {
 	list := []*vipl.VI{p.VI}
 	for range p.NIC.Query().MaxVI - 1 {
-		v, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
-		if err != nil {
-			return nil, err
-		}
+		v := must(p.NIC.CreateVI(p.T, vipl.VIAttributes{}))
 		list = append(list, v)
 	}
 	_, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
@@ -42,38 +39,22 @@ func (p *Peer) all() ([]*vipl.VI, error) {
 }
 
 func manyClient(e *Env) error {
-	p, err := e.Prepare(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
-	list, err := p.all()
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{}))
+	list := must(p.all())
 	var receives []*vipl.Descriptor
 	for i, v := range list {
 		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
-		d, err := q.Receive(64*i, 64)
-		if err != nil {
-			return err
-		}
+		d := must(q.Receive(64*i, 64))
 		p.posted = q.posted
 		receives = append(receives, d)
-		if err := q.Redial(1); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
+		step(q.Redial(1), "connection %d", i)
 	}
-	if err := p.step(1, "connected"); err != nil {
-		return err
-	}
+	check(p.step(1, "connected"))
 	// All are connected now. The last answers first.
 	for i := len(list) - 1; i >= 0; i-- {
 		q := &Peer{Env: e, VI: list[i], Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
 		copy(p.Mem.Bytes()[64*256:], Pattern(60, i))
-		d, err := q.Send(64*256, 60)
-		if err != nil {
-			return err
-		}
+		d := must(q.Send(64*256, 60))
 		p.posted = q.posted
 		q.Sent(fmt.Sprintf("VI %d", i), d, SentBytes(60))
 		q.Take(fmt.Sprintf("answer to VI %d", i), receives[i], Received(60))
@@ -85,41 +66,23 @@ func manyClient(e *Env) error {
 
 // manyServer sends back what comes.
 func manyServer(e *Env) error {
-	p, err := e.Prepare(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
-	list, err := p.all()
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{}))
+	list := must(p.all())
 	var receives []*vipl.Descriptor
 	for i, v := range list {
 		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
-		d, err := q.Receive(64*i, 64)
-		if err != nil {
-			return err
-		}
+		d := must(q.Receive(64*i, 64))
 		p.posted = q.posted
 		receives = append(receives, d)
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		if err := r.Accept(e.T, v); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
+		step(err, "connection %d", i)
+		step(r.Accept(e.T, v), "connection %d", i)
 	}
-	if err := p.awaits("connected"); err != nil {
-		return err
-	}
+	check(p.awaits("connected"))
 	for i := len(list) - 1; i >= 0; i-- {
 		q := &Peer{Env: e, VI: list[i], Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
 		q.Take(fmt.Sprintf("question of VI %d", i), receives[i], Received(60))
-		d, err := q.Send(64*i, 60)
-		if err != nil {
-			return err
-		}
+		d := must(q.Send(64*i, 60))
 		p.posted = q.posted
 		q.Sent(fmt.Sprintf("VI %d", i), d, SentBytes(60))
 	}
@@ -129,31 +92,19 @@ func manyServer(e *Env) error {
 func SentBytes(n int) outcome { return outcome{length: n} }
 
 func deepServer(e *Env) error {
-	p, err := e.Prepare(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{}))
 	var list []*vipl.Descriptor
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Receive(16*i, 16)
-		if err != nil {
-			return fmt.Errorf("receive %d: %w", i, err)
-		}
+		step(err, "receive %d", i)
 		list = append(list, d)
 	}
-	_, err = p.Receive(0, 16)
+	_, err := p.Receive(0, 16)
 	e.Is("one receive more", err, vipl.ErrResource)
 	e.Is("one receive more", err, vipl.ErrOverrun)
-	r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-	if err != nil {
-		return err
-	}
-	if err := r.Accept(e.T, p.VI); err != nil {
-		return err
-	}
-	if err := p.awaits("sent"); err != nil {
-		return err
-	}
+	r := must(e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
+	check(r.Accept(e.T, p.VI))
+	check(p.awaits("sent"))
 	for i, d := range list {
 		p.Take(fmt.Sprintf("message %d", i), d, Received(8+i%8))
 		if !bytes.Equal(p.Mem.Bytes()[16*i:16*i+8+i%8], Pattern(8+i%8, i)) {
@@ -164,62 +115,39 @@ func deepServer(e *Env) error {
 }
 
 func deepClient(e *Env) error {
-	p, err := e.Prepare(vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	p := must(e.Prepare(vipl.VIAttributes{}))
+	check(p.Redial(1))
 	for i := range vipl.MaxDescriptorsPerQueue {
 		copy(p.Mem.Bytes()[16*i:], Pattern(8+i%8, i))
-		if _, err := p.Send(16*i, 8+i%8); err != nil {
-			return err
-		}
+		must(p.Send(16*i, 8+i%8))
 	}
 	for i := range vipl.MaxDescriptorsPerQueue {
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return fmt.Errorf("send %d: %w", i, err)
-		}
+		step(errOf(p.VI.SendWait(e.T, host.Second)), "send %d", i)
 	}
 	return errors.Join(p.step(1, "sent"), p.Settled(1))
 }
 
 // regionsClient registers pages until the table is full, and writes from the first, one in the middle and the last.
 func regionsClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	e.That("the limit", e.NIC.Query().MaxRegisterRegions == scaleRegions)
 	var list []*vipl.Region
 	for i := range scaleRegions - 2 { // the peer has two
 		r, err := e.NIC.RegisterMem(e.T, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, vipl.MemAttributes{})
-		if err != nil {
-			return fmt.Errorf("region %d: %w", i, err)
-		}
+		step(err, "region %d", i)
 		list = append(list, r)
 	}
-	_, err = e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
+	_, err := e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
 	e.Is("one region more", err, vipl.ErrResource)
 	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, list[i].Segment(0, 4090))
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return fmt.Errorf("write from region %d: %w", i, err)
-		}
+		check(p.VI.PostSend(e.T, d))
+		step(errOf(p.VI.SendWait(e.T, host.Second)), "write from region %d", i)
 	}
 	for i, r := range list {
-		if err := r.Deregister(e.T); err != nil {
-			return fmt.Errorf("region %d: %w", i, err)
-		}
+		step(r.Deregister(e.T), "region %d", i)
 	}
 	_, err = e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
 	e.Is("now there is room", err, nil)
@@ -230,25 +158,14 @@ func regionsClient(e *Env) error {
 var largeOffsets = []int{0, 65536 + 4090, 4096*1024 - 3, largeRegion / 2, largeRegion - 65536}
 
 func largeServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	b, err := e.NIC.Alloc(e.T, largeRegion)
-	if err != nil {
-		return err
-	}
-	r, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true})
-	if err != nil {
-		return err
-	}
-	_, err = e.NIC.RegisterMem(e.T, b.Address(), largeRegion+1, vipl.MemAttributes{})
+	p := must(e.Serve(Writable))
+	b := must(e.NIC.Alloc(e.T, largeRegion))
+	r := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true}))
+	_, err := e.NIC.RegisterMem(e.T, b.Address(), largeRegion+1, vipl.MemAttributes{})
 	e.Is("one byte more than there is", err, vipl.ErrInvalidParameter)
 	_, err = e.NIC.Alloc(e.T, 1<<30)
 	e.Is("more than the node has", err, vipl.ErrResource)
-	if err := errors.Join(p.tellRegion(0, r), p.awaits("written")); err != nil {
-		return err
-	}
+	check(errors.Join(p.tellRegion(0, r), p.awaits("written")))
 	for i, at := range largeOffsets {
 		if n := min(65536, largeRegion-at); !bytes.Equal(r.Bytes()[at:at+n], Pattern(n, i)) {
 			return fmt.Errorf("%d bytes at %d are others", n, at)
@@ -263,29 +180,15 @@ func largeServer(e *Env) error {
 }
 
 func largeClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	for i, at := range largeOffsets {
 		n := min(65536, largeRegion-at)
 		copy(p.Mem.Bytes(), Pattern(n, i))
-		if _, err := p.Write(0, n, to, at); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
+		must(p.Write(0, n, to, at))
+		must(p.VI.SendWait(e.T, host.Second))
 	}
-	if _, err := p.Write(0, 8, to, largeRegion-7); err != nil {
-		return err
-	}
-	if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-		return err
-	}
+	must(p.Write(0, 8, to, largeRegion-7))
+	must(p.VI.SendWait(e.T, host.Second))
 	return errors.Join(e.T.Sleep(5*host.Millisecond), p.step(1, "written"), p.Settled(1))
 }

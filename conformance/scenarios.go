@@ -85,9 +85,7 @@ func (p *Peer) play(r round, seed int, source *vipl.Region, to Remote) error {
 	copy(source.Bytes()[r.from:], payload)
 	d := p.Next()
 	d.SetRDMAWrite(to.Address+uint64(r.to), to.Handle, source.Segment(r.from, r.n))
-	if err := p.VI.PostSend(p.T, d); err != nil {
-		return err
-	}
+	check(p.VI.PostSend(p.T, d))
 	_, err := p.VI.SendWait(p.T, host.Second)
 	return err
 }
@@ -96,9 +94,7 @@ func (p *Peer) play(r round, seed int, source *vipl.Region, to Remote) error {
 func (p *Peer) expect(r round, seed int) error {
 	b := p.Mem.Bytes()
 	end := r.to + r.n - 1
-	if err := p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return b[end] == roundEnd }); err != nil {
-		return err
-	}
+	check(p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return b[end] == roundEnd }))
 	want := make([]byte, len(b))
 	copy(want[r.to:], Pattern(r.n, seed))
 	want[end] = roundEnd
@@ -114,89 +110,47 @@ func (p *Peer) expect(r round, seed int) error {
 }
 
 func (p *Peer) Source() (*vipl.Region, error) {
-	b, err := p.NIC.Alloc(p.T, bufferBytes)
-	if err != nil {
-		return nil, err
-	}
+	b := must(p.NIC.Alloc(p.T, bufferBytes))
 	return p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{})
 }
 
 func pingClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.exchange(1)
-	if err != nil {
-		return err
-	}
-	source, err := p.Source()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.exchange(1))
+	source := must(p.Source())
 	for i, r := range rounds() {
-		if err := p.play(r, i, source, to); err != nil {
-			return fmt.Errorf("round %d %+v: %w", i, r, err)
-		}
-		if err := p.expect(r, i+1000); err != nil {
-			return fmt.Errorf("round %d: %w", i, err)
-		}
+		step(p.play(r, i, source, to), "round %d %+v", i, r)
+		step(p.expect(r, i+1000), "round %d", i)
 	}
 	return p.Settled(1)
 }
 
 func pongServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.exchange(0)
-	if err != nil {
-		return err
-	}
-	source, err := p.Source()
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	to := must(p.exchange(0))
+	source := must(p.Source())
 	for i, r := range rounds() {
-		if err := p.expect(r, i); err != nil {
-			return fmt.Errorf("round %d: %w", i, err)
-		}
-		if err := p.play(r, i+1000, source, to); err != nil {
-			return fmt.Errorf("round %d %+v: %w", i, r, err)
-		}
+		step(p.expect(r, i), "round %d", i)
+		step(p.play(r, i+1000, source, to), "round %d %+v", i, r)
 	}
 	return p.Settled(0)
 }
 
 func (p *Peer) exchange(node int) (Remote, error) {
-	if err := p.Tell(node); err != nil {
-		return Remote{}, err
-	}
+	check(p.Tell(node))
 	return p.Hear()
 }
 
 // sinkServer lets its memory be written until the client ends.
 func sinkServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	return p.Settled(0)
 }
 
 func queueClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	// Nothing has been posted.
 	d, err := p.VI.SendDone(p.T)
 	e.Is("done on an empty queue", err, vipl.ErrDescriptor)
@@ -204,10 +158,7 @@ func queueClient(e *Env) error {
 	_, err = p.VI.SendWait(p.T, host.Millisecond)
 	e.Is("wait on an empty queue", err, vipl.ErrDescriptor)
 
-	first, err := p.Write(0, 4, to, 0)
-	if err != nil {
-		return err
-	}
+	first := must(p.Write(0, 4, to, 0))
 	_, err = p.VI.SendDone(p.T)
 	e.Is("done right after the post", err, vipl.ErrNotDone)
 	_, err = p.VI.SendWait(p.T, 1)
@@ -222,9 +173,7 @@ func queueClient(e *Env) error {
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Write(i%3, 1+i%5, to, 8*i)
-		if err != nil {
-			return fmt.Errorf("post %d: %w", i, err)
-		}
+		step(err, "post %d", i)
 		posted = append(posted, d)
 	}
 	over := p.Next()
@@ -239,18 +188,14 @@ func queueClient(e *Env) error {
 	e.That("the send queue is not empty, the receive queue is", !info.SendQueueEmpty && info.ReceiveQueueEmpty)
 	for i, want := range posted {
 		d, err := p.VI.SendWait(p.T, host.Second)
-		if err != nil {
-			return fmt.Errorf("descriptor %d: %w", i, err)
-		}
+		step(err, "descriptor %d", i)
 		e.That(fmt.Sprintf("descriptor %d in order", i), d == want)
 		// Its memory is the program's at once: nothing may be written there any more.
 		clear(d.Bytes())
 	}
 	_, err = p.VI.SendDone(p.T)
 	e.Is("drained", err, vipl.ErrDescriptor)
-	if err := p.T.Sleep(host.Millisecond); err != nil {
-		return err
-	}
+	check(p.T.Sleep(host.Millisecond))
 	for i, d := range posted {
 		e.That(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
 	}
@@ -258,17 +203,11 @@ func queueClient(e *Env) error {
 	// Bursts of every length across the moment at which the queue runs empty.
 	for burst := range 12 {
 		for range burst {
-			if _, err := p.Write(0, 4, to, 0); err != nil {
-				return err
-			}
-			if err := p.T.Charge(host.Time(burst) * 300 * host.Nanosecond); err != nil {
-				return err
-			}
+			must(p.Write(0, 4, to, 0))
+			check(p.T.Charge(host.Time(burst) * 300 * host.Nanosecond))
 		}
 		for range burst {
-			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-				return fmt.Errorf("burst of %d: %w", burst, err)
-			}
+			step(errOf(p.VI.SendWait(p.T, host.Second)), "burst of %d", burst)
 		}
 	}
 	return p.Settled(1)
@@ -276,14 +215,9 @@ func queueClient(e *Env) error {
 
 // idleClient posts on a VI that was never connected.
 func idleClient(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	for range 3 {
-		if _, err := p.Write(0, 4, Remote{p.Mem.Address(), p.Mem.Handle()}, 8); err != nil {
-			return err
-		}
+		must(p.Write(0, 4, Remote{p.Mem.Address(), p.Mem.Handle()}, 8))
 	}
 	e.Is("destroy with descriptors posted", p.VI.Destroy(p.T), vipl.ErrResource)
 	for range 3 {
@@ -309,23 +243,13 @@ func (e *Env) Flushed(what string, d *vipl.Descriptor, err error) {
 
 // leaveClient disconnects with a long queue posted.
 func leaveClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	const n = 64
 	for range n {
-		if _, err := p.Write(0, 8192, to, 0); err != nil {
-			return err
-		}
+		must(p.Write(0, 8192, to, 0))
 	}
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
 	done, flushed := 0, 0
 	for range n {
 		d, err := p.VI.SendDone(p.T)
@@ -341,7 +265,7 @@ func leaveClient(e *Env) error {
 	}
 	// M-VIA hands a message to the NIC within the post.
 	e.That(fmt.Sprintf("%d done, %d flushed: some of each", done, flushed), flushed > 0 || e.onMvia())
-	_, err = p.VI.SendDone(p.T)
+	_, err := p.VI.SendDone(p.T)
 	e.Is("drained", err, vipl.ErrDescriptor)
 	e.Is("disconnect again", p.VI.Disconnect(p.T), nil)
 	state, empty, err := look(p.VI, p.T)
@@ -351,15 +275,9 @@ func leaveClient(e *Env) error {
 	e.Is("who leaves is told nothing", err, vipl.ErrNotDone)
 
 	// The same VI connects again.
-	if err := p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
-	if _, err := p.Write(0, 4, to, 0); err != nil {
-		return err
-	}
+	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
+	check(p.Redial(1))
+	must(p.Write(0, 4, to, 0))
 	_, err = p.VI.SendWait(p.T, host.Second)
 	e.Is("after connecting again", err, nil)
 	return p.Settled(1)
@@ -371,32 +289,21 @@ func (p *Peer) Redial(node int) (err error) {
 		if !errors.Is(err, vipl.ErrNoMatch) {
 			return err
 		}
-		if err := p.T.Sleep(200 * host.Microsecond); err != nil {
-			return err
-		}
+		check(p.T.Sleep(200 * host.Microsecond))
 	}
 	return err
 }
 
 // leaveServer is left, and finds its VI in the error state.
 func leaveServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	m, ok, err := p.T.Receive(host.Second)
 	if err != nil || !ok || string(m.Data) != "again" {
 		return fmt.Errorf("waiting for the client to leave: %q %v: %w", m.Data, ok, err)
 	}
-	if err := p.lost(); err != nil {
-		return err
-	}
-	if err := p.Again(); err != nil {
-		return err
-	}
+	check(p.lost())
+	check(p.Again())
 	return p.Settled(0)
 }
 
@@ -409,25 +316,18 @@ func look(v *vipl.VI, t *host.Thread) (layout.VIState, bool, error) {
 // lost checks what a program sees of a connection that its peer has left.
 func (p *Peer) lost() error {
 	for range Attempts {
-		s, _, err := look(p.VI, p.T)
-		if err != nil {
-			return err
-		}
+		s, _ := must2(look(p.VI, p.T))
 		if s == vipl.ErrorState {
 			break
 		}
-		if err := p.T.Sleep(200 * host.Microsecond); err != nil {
-			return err
-		}
+		check(p.T.Sleep(200 * host.Microsecond))
 	}
 	a, err := p.NIC.NextError(p.T)
 	p.Is("the loss is reported", err, nil)
 	p.That(fmt.Sprintf("the loss of this VI, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI == p.VI.Index())
 	_, err = p.NIC.NextError(p.T)
 	p.Is("once", err, vipl.ErrNotDone)
-	if _, err := p.Write(0, 4, Remote{p.Mem.Address(), p.Mem.Handle()}, 0); err != nil {
-		return err
-	}
+	must(p.Write(0, 4, Remote{p.Mem.Address(), p.Mem.Handle()}, 0))
 	d, err := p.VI.SendWait(p.T, host.Second)
 	p.Flushed("posted in the error state", d, err)
 	_, err = p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(0, ""), host.Millisecond)
@@ -442,18 +342,13 @@ func (p *Peer) lost() error {
 
 // again accepts one more connection on the same VI.
 func (p *Peer) Again() error {
-	r, err := p.NIC.ConnectWait(p.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-	if err != nil {
-		return err
-	}
+	r := must(p.NIC.ConnectWait(p.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
 	return r.Accept(p.T, p.VI)
 }
 
 // goodWrite shows that a VI works.
 func (p *Peer) GoodWrite(to Remote) error {
-	if _, err := p.Write(0, 4, to, bufferBytes-4); err != nil {
-		return err
-	}
+	must(p.Write(0, 4, to, bufferBytes-4))
 	_, err := p.VI.SendWait(p.T, host.Second)
 	return err
 }
@@ -461,29 +356,12 @@ func (p *Peer) GoodWrite(to Remote) error {
 // localErrorClient posts descriptors that its own card must refuse, each
 // followed by a good one.
 func localErrorClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
-	stale, err := p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
-	if err := stale.Deregister(p.T); err != nil {
-		return err
-	}
-	tag, err := p.NIC.CreatePtag(p.T)
-	if err != nil {
-		return err
-	}
-	foreign, err := p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{Ptag: tag})
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
+	stale := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{}))
+	check(stale.Deregister(p.T))
+	tag := must(p.NIC.CreatePtag(p.T))
+	foreign := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{Ptag: tag}))
 	good := p.Mem.Segment(100, 8)
 	segment := func(change func(s *vipl.Segment)) func(d *vipl.Descriptor) {
 		return func(d *vipl.Descriptor) {
@@ -538,13 +416,9 @@ func localErrorClient(e *Env) error {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, good)
 		c.set(d)
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+		step(p.VI.PostSend(p.T, d), "%s", c.name)
 		// A good one right behind it, linked by the bad one.
-		if _, err := p.Write(0, 4, to, bufferBytes-4); err != nil {
-			return err
-		}
+		must(p.Write(0, 4, to, bufferBytes-4))
 		got, err := p.VI.SendWait(p.T, host.Second)
 		e.Is(c.name, err, vipl.ErrDescriptor)
 		e.That(c.name+": the descriptor comes back", got == d)
@@ -561,10 +435,8 @@ func localErrorClient(e *Env) error {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: good.Address, Handle: good.Handle})
 		Raw(d).SetSegmentCount(segments)
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
-		_, err = p.VI.SendWait(p.T, host.Second)
+		check(p.VI.PostSend(p.T, d))
+		_, err := p.VI.SendWait(p.T, host.Second)
 		e.Is(fmt.Sprintf("no bytes, %d segments", segments), err, nil)
 	}
 
@@ -572,13 +444,11 @@ func localErrorClient(e *Env) error {
 	d := p.Next()
 	d.Address += 8
 	e.Is("misaligned descriptor", p.VI.PostSend(p.T, d), vipl.ErrInvalidParameter)
-	_, err = p.descriptors.Descriptor(8, 1)
+	_, err := p.descriptors.Descriptor(8, 1)
 	e.Is("misaligned view", err, vipl.ErrInvalidParameter)
 	_, err = p.descriptors.Descriptor(len(p.descriptors.Bytes()), 1)
 	e.Is("view outside", err, vipl.ErrInvalidParameter)
-	if err := p.GoodWrite(to); err != nil {
-		return err
-	}
+	check(p.GoodWrite(to))
 	_, err = p.NIC.NextError(p.T)
 	e.Is("nothing asynchronous", err, vipl.ErrNotDone)
 	return p.Settled(1)
@@ -605,39 +475,24 @@ const marker = bufferBytes - 16 // where the writer says how far it is
 func (p *Peer) hearAll(n int) ([]Remote, error) {
 	var all []Remote
 	for range n {
-		t, err := p.Hear()
-		if err != nil {
-			return nil, err
-		}
+		t := must(p.Hear())
 		all = append(all, t)
 	}
 	return all, nil
 }
 
 func remoteErrorClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	targets, err := p.hearAll(4)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	targets := must(p.hearAll(4))
 	for i, c := range remoteCases {
 		to, at := c.to(targets[0], targets[1], targets[2], targets[3])
 		copy(p.Mem.Bytes(), "poisonous")
-		if _, err := p.Write(0, 8, to, at); err != nil {
-			return err
-		}
+		must(p.Write(0, 8, to, at))
 		_, err := p.VI.SendWait(p.T, host.Second)
 		e.Is(c.name+": the writer does not see it", err, nil)
 		p.Mem.Bytes()[64] = byte(i + 1)
-		if _, err := p.Write(64, 1, targets[0], marker); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-			return err
-		}
+		must(p.Write(64, 1, targets[0], marker))
+		must(p.VI.SendWait(p.T, host.Second))
 		if m, ok, err := p.T.Receive(host.Second); err != nil || !ok || string(m.Data) != "next" {
 			return fmt.Errorf("%s: the server does not go on: %w", c.name, err)
 		}
@@ -645,93 +500,51 @@ func remoteErrorClient(e *Env) error {
 
 	// The same through a VI whose peer does not let it write.
 	q := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
-	if q.VI, err = e.NIC.CreateVI(e.T, Writable); err != nil {
-		return err
-	}
-	if err := q.Redial(1); err != nil {
-		return err
-	}
-	if _, err := q.Write(0, 8, targets[0], 0); err != nil {
-		return err
-	}
-	_, err = q.VI.SendWait(q.T, host.Second)
+	q.VI = must(e.NIC.CreateVI(e.T, Writable))
+	check(q.Redial(1))
+	must(q.Write(0, 8, targets[0], 0))
+	_, err := q.VI.SendWait(q.T, host.Second)
 	e.Is("locked VI: the writer does not see it", err, nil)
 	p.posted = q.posted
-	if err := p.GoodWrite(targets[0]); err != nil {
-		return err
-	}
+	check(p.GoodWrite(targets[0]))
 	return p.Settled(1)
 }
 
 func remoteErrorServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	tag, err := p.NIC.CreatePtag(p.T)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	tag := must(p.NIC.CreatePtag(p.T))
 	regions := []*vipl.Region{p.Mem}
 	for _, a := range []vipl.MemAttributes{{EnableRDMAWrite: true}, {}, {EnableRDMAWrite: true, Ptag: tag}} {
-		r, err := p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, a)
-		if err != nil {
-			return err
-		}
+		r := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, a))
 		regions = append(regions, r)
 	}
-	if err := regions[1].Deregister(p.T); err != nil {
-		return err
-	}
+	check(regions[1].Deregister(p.T))
 	for _, r := range regions {
-		if err := (&Peer{Env: e, Mem: r}).Tell(0); err != nil {
-			return err
-		}
+		check((&Peer{Env: e, Mem: r}).Tell(0))
 	}
 	b := p.Mem.Bytes()
-	refused, err := p.NIC.Counter(p.T, layout.CounterReceiveProtection)
-	if err != nil {
-		return err
-	}
+	refused := must(p.NIC.Counter(p.T, layout.CounterReceiveProtection))
 	e.That("nothing refused yet", refused == 0)
 	clean := func(name string) { e.That(name+": nothing was written", bytes.Equal(b[:marker], make([]byte, marker))) }
 	protection := func(name string, vi int) error {
 		a, err := p.asyncError()
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		step(err, "%s", name)
 		e.That(fmt.Sprintf("%s: a protection error on VI %d, not %+v", name, vi, a), a.Code == layout.AsyncErrorRDMAWriteProtection && a.VI == vi)
 		return nil
 	}
 	for i, c := range remoteCases {
-		if err := p.Mem.Poll(p.T, marker, 1, host.Second, func() bool { return b[marker] == byte(i+1) }); err != nil {
-			return fmt.Errorf("%s, then a good one: %w", c.name, err)
-		}
+		step(p.Mem.Poll(p.T, marker, 1, host.Second, func() bool { return b[marker] == byte(i+1) }), "%s, then a good one", c.name)
 		clean(c.name)
-		if err := protection(c.name, p.VI.Index()); err != nil {
-			return err
-		}
-		if err := p.T.Send(host.ThreadID{Node: 0, Rank: 1}, []byte("next")); err != nil {
-			return err
-		}
+		check(protection(c.name, p.VI.Index()))
+		check(p.T.Send(host.ThreadID{Node: 0, Rank: 1}, []byte("next")))
 	}
-	locked, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
-	r, err := p.NIC.ConnectWait(p.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-	if err != nil {
-		return err
-	}
+	locked := must(p.NIC.CreateVI(p.T, vipl.VIAttributes{}))
+	r := must(p.NIC.ConnectWait(p.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
 	e.That("the requester's attributes", r.RemoteAttributes.EnableRDMAWrite && r.RemoteAttributes.ReliabilityLevel == vipl.Unreliable && r.RemoteAddress.Discriminator == "client")
-	if err := r.Accept(p.T, locked); err != nil {
-		return err
-	}
-	if err := protection("locked VI", locked.Index()); err != nil {
-		return err
-	}
+	check(r.Accept(p.T, locked))
+	check(protection("locked VI", locked.Index()))
 	clean("locked VI")
-	refused, err = p.NIC.Counter(p.T, layout.CounterReceiveProtection)
+	refused, err := p.NIC.Counter(p.T, layout.CounterReceiveProtection)
 	e.Is("counter", err, nil)
 	e.That(fmt.Sprintf("%d refusals counted, want %d", refused, len(remoteCases)+1), int(refused) == len(remoteCases)+1)
 	return p.Settled(0)
@@ -744,9 +557,7 @@ func (p *Peer) asyncError() (driver.AsyncError, error) {
 		if !errors.Is(err, vipl.ErrNotDone) {
 			return a, err
 		}
-		if err := p.T.Sleep(10 * host.Microsecond); err != nil {
-			return a, err
-		}
+		check(p.T.Sleep(10 * host.Microsecond))
 	}
 	return driver.AsyncError{}, errors.New("no asynchronous error came")
 }
@@ -755,32 +566,15 @@ func (p *Peer) asyncError() (driver.AsyncError, error) {
 // answer in it, nor find what is posted behind it. What is posted before it and
 // is on its way for a long time yet is carried out.
 func unreachableClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
-	first, err := p.Write(0, driver.MaxTransferSize, to, 0)
-	if err != nil {
-		return err
-	}
-	second, err := p.Write(0, 4, to, 0)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
+	first := must(p.Write(0, driver.MaxTransferSize, to, 0))
+	second := must(p.Write(0, 4, to, 0))
 	bad := p.Next()
 	bad.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 	bad.Handle ^= 0x20
-	if err := p.VI.PostSend(p.T, bad); err != nil {
-		return err
-	}
-	behind, err := p.Write(0, 4, to, 0)
-	if err != nil {
-		return err
-	}
+	check(p.VI.PostSend(p.T, bad))
+	behind := must(p.Write(0, 4, to, 0))
 	for _, want := range []*vipl.Descriptor{first, second} {
 		d, err := p.VI.SendWait(p.T, host.Second)
 		e.Is("before the bad one", err, nil)
@@ -800,18 +594,10 @@ func unreachableClient(e *Env) error {
 	s, empty, err := look(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That("broken and drained", s == vipl.ErrorState && empty)
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
-	if err := p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
-	if err := p.GoodWrite(to); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
+	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
+	check(p.Redial(1))
+	check(p.GoodWrite(to))
 
 	// The same, and the program disconnects at once: what the card cannot
 	// answer, the library completes.
@@ -821,13 +607,9 @@ func unreachableClient(e *Env) error {
 		if i == 0 {
 			d.Handle ^= 0x20
 		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 	}
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
 	for i, want := range posts {
 		d, err := p.VI.SendDone(p.T)
 		e.Flushed(fmt.Sprintf("after the disconnect, %d", i), d, err)
@@ -842,10 +624,7 @@ var reconnectServer = leaveServer
 
 // memoryClient tries what memory calls must refuse.
 func memoryClient(e *Env) error {
-	b, err := e.NIC.Alloc(e.T, 3*4096)
-	if err != nil {
-		return err
-	}
+	b := must(e.NIC.Alloc(e.T, 3*4096))
 	register := func(address, n uint64, a vipl.MemAttributes) error {
 		_, err := e.NIC.RegisterMem(e.T, address, n, a)
 		return err
@@ -868,10 +647,7 @@ func memoryClient(e *Env) error {
 	handles := map[vipl.MemHandle]bool{0: true}
 	var regions []*vipl.Region
 	for i := range 4 {
-		r, err := e.NIC.RegisterMem(e.T, b.Address()+uint64(i), 4097, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1})
-		if err != nil {
-			return err
-		}
+		r := must(e.NIC.RegisterMem(e.T, b.Address()+uint64(i), 4097, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}))
 		e.That("a handle of its own, not 0", !handles[r.Handle()])
 		handles[r.Handle()] = true
 		a, err := e.NIC.QueryMem(e.T, r.Address(), r.Handle())
@@ -884,14 +660,11 @@ func memoryClient(e *Env) error {
 	e.Is("deregister at another address", e.NIC.DeregisterMem(e.T, r.Address()+1, r.Handle()), vipl.ErrInvalidParameter)
 	e.Is("deregister by another handle", e.NIC.DeregisterMem(e.T, r.Address(), regions[1].Handle()), vipl.ErrInvalidParameter)
 	e.Is("query by another handle", errOf(e.NIC.QueryMem(e.T, r.Address(), 0x123)), vipl.ErrInvalidParameter)
-	other, err := vipl.OpenNIC(e.T, e.H)
-	if err != nil {
-		return err
-	}
+	other := must(vipl.OpenNIC(e.T, e.H))
 	e.Is("deregister through another NIC handle", other.DeregisterMem(e.T, r.Address(), r.Handle()), vipl.ErrInvalidParameter)
 	e.Is("close it", other.Close(e.T), nil)
 	e.Is("close it again", other.Close(e.T), vipl.ErrInvalidParameter)
-	_, err = other.Alloc(e.T, 1)
+	_, err := other.Alloc(e.T, 1)
 	e.Is("memory belongs to the host, not to the handle", err, nil)
 	e.Is("register through it", errOf(other.RegisterMem(e.T, b.Address(), 1, vipl.MemAttributes{})), vipl.ErrInvalidParameter)
 	for _, r := range regions {
@@ -901,14 +674,8 @@ func memoryClient(e *Env) error {
 	e.Is("free", e.NIC.Free(e.T, b), nil)
 
 	// A region of more pages than one list of a command holds.
-	big, err := e.H.Allocate(e.T, 1100*4096, mem.Runs)
-	if err != nil {
-		return err
-	}
-	all, err := e.NIC.RegisterBuffer(e.T, big, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
+	big := must(e.H.Allocate(e.T, 1100*4096, mem.Runs))
+	all := must(e.NIC.RegisterBuffer(e.T, big, vipl.MemAttributes{}))
 	return all.Deregister(e.T)
 }
 
@@ -936,10 +703,7 @@ func viClient(e *Env) error {
 	tag, err := e.NIC.CreatePtag(e.T)
 	e.Is("create tag", err, nil)
 	e.That("not tag 0", tag != 0)
-	v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{Ptag: tag, MaxTransferSize: 32768})
-	if err != nil {
-		return err
-	}
+	v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{Ptag: tag, MaxTransferSize: 32768}))
 	info, err := v.Query(e.T)
 	e.Is("query", err, nil)
 	e.That(fmt.Sprintf("as created, not %+v", info), info == vipl.VIInfo{
@@ -966,9 +730,7 @@ func viClient(e *Env) error {
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
 		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-		if err != nil {
-			return fmt.Errorf("VI %d: %w", len(made), err)
-		}
+		step(err, "VI %d", len(made))
 		made = append(made, v)
 	}
 	e.Is("one too many", create(vipl.VIAttributes{}), vipl.ErrResource)
@@ -982,10 +744,7 @@ func viClient(e *Env) error {
 
 // connectClient tries every way in which a connection does not come about.
 func connectClient(e *Env) error {
-	v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
+	v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 	server := func(d string) vipl.NetAddress { return vipl.At(1, d) }
 	request := func(d string, timeout host.Time) error {
 		_, err := v.ConnectRequest(e.T, vipl.NetAddress{Discriminator: "me"}, server(d), timeout)
@@ -997,7 +756,7 @@ func connectClient(e *Env) error {
 	e.Is("timeout 0", request("test", 0), vipl.ErrInvalidParameter)
 	e.Is("a discriminator too long", request(string(make([]byte, 33)), host.Second), vipl.ErrInvalidParameter)
 	begin = e.T.Now()
-	_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(9, "test"), 5*host.Millisecond)
+	_, err := v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(9, "test"), 5*host.Millisecond)
 	e.Is("no such host", err, vipl.ErrTimeout)
 	e.That("after the timeout", e.T.Now()-begin >= 5*host.Millisecond)
 	_, err = e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "x"}, host.Millisecond)
@@ -1033,37 +792,22 @@ func connectClient(e *Env) error {
 }
 
 func connectServer(e *Env) error {
-	small, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{MaxTransferSize: 4096})
-	if err != nil {
-		return err
-	}
-	large, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
+	small := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{MaxTransferSize: 4096}))
+	large := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 	wait := func() (*vipl.ConnectionRequest, error) {
 		return e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
 	}
-	r, err := wait()
-	if err != nil {
-		return err
-	}
+	r := must(wait())
 	e.That("who asks: "+r.RemoteAddress.String(), r.RemoteAddress == vipl.At(0, "me"))
 	e.Is("reject", r.Reject(e.T), nil)
 	e.Is("reject again", r.Reject(e.T), vipl.ErrInvalidParameter)
 	e.Is("accept what was rejected", r.Accept(e.T, large), vipl.ErrInvalidParameter)
 
-	if r, err = wait(); err != nil {
-		return err
-	}
-	if err := e.T.Sleep(5 * host.Millisecond); err != nil {
-		return err
-	}
+	r = must(wait())
+	check(e.T.Sleep(5 * host.Millisecond))
 	e.Is("accept too late", r.Accept(e.T, large), vipl.ErrTimeout)
 
-	if r, err = wait(); err != nil {
-		return err
-	}
+	r = must(wait())
 	e.Is("accept with another transfer size", r.Accept(e.T, small), vipl.ErrInvalidMTU)
 	e.Is("accept with the same", r.Accept(e.T, large), nil)
 	e.Is("accept on a connected VI", r.Accept(e.T, large), vipl.ErrInvalidState)
@@ -1072,89 +816,55 @@ func connectServer(e *Env) error {
 
 // isolationClient keeps one VI working while it and its peer abuse another.
 func isolationClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	bad := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
-	if bad.VI, err = e.NIC.CreateVI(e.T, Writable); err != nil {
-		return err
-	}
-	if err := bad.Redial(1); err != nil {
-		return err
-	}
+	bad.VI = must(e.NIC.CreateVI(e.T, Writable))
+	check(bad.Redial(1))
 	for i := range 40 {
 		copy(p.Mem.Bytes(), Pattern(512, i))
-		if _, err := p.Write(0, 512, to, 4096+512*i); err != nil {
-			return err
-		}
+		must(p.Write(0, 512, to, 4096+512*i))
 		switch i % 4 {
 		case 0: // refused here
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: 1, Handle: 0x55, Length: 64})
-			err = bad.VI.PostSend(bad.T, d)
+			check(bad.VI.PostSend(bad.T, d))
 		case 1: // refused there
-			_, err = bad.Write(0, 64, Remote{to.Address, to.Handle ^ 0x11}, 0)
+			must(bad.Write(0, 64, Remote{to.Address, to.Handle ^ 0x11}, 0))
 		case 2: // malformed
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			Raw(d).SetControl(0xfff3)
-			err = bad.VI.PostSend(bad.T, d)
+			check(bad.VI.PostSend(bad.T, d))
 		default: // what the card cannot answer, or cannot even take
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			d.Handle = 0x123
 			if i == 39 {
-				err = bad.VI.PostSend(bad.T, d)
+				check(bad.VI.PostSend(bad.T, d))
 			}
-			if err == nil && !e.onMvia() {
-				err = bad.T.Write(layout.PciBar1Base+uint32(bad.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellSend, 0x33)
+			if !e.onMvia() {
+				check(bad.T.Write(layout.PciBar1Base+uint32(bad.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellSend, 0x33))
 			}
 		}
-		if err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-			return fmt.Errorf("the good VI, message %d: %w", i, err)
-		}
+		step(errOf(p.VI.SendWait(p.T, host.Second)), "the good VI, message %d", i)
 		// Not faster than the receiver can store: an overrun would be no fault of the other VI.
-		if err := p.T.Sleep(20 * host.Microsecond); err != nil {
-			return err
-		}
+		check(p.T.Sleep(20 * host.Microsecond))
 	}
 	malformed, err := p.NIC.Counter(p.T, layout.CounterDoorbellMalformed)
 	e.Is("counter", err, nil)
 	// A first dword of a doorbell is malformed when another one starts over. The last one still waits.
 	e.That(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 9 || e.onMvia() && malformed == 0)
-	if err := p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("check")); err != nil {
-		return err
-	}
+	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("check")))
 	return p.Settled(1)
 }
 
 func isolationServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
-	second, err := e.NIC.CreateVI(e.T, Writable)
-	if err != nil {
-		return err
-	}
-	r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-	if err != nil {
-		return err
-	}
-	if err := r.Accept(e.T, second); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
+	second := must(e.NIC.CreateVI(e.T, Writable))
+	r := must(e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
+	check(r.Accept(e.T, second))
 	if m, ok, err := p.T.Receive(host.Second); err != nil || !ok || string(m.Data) != "check" {
 		return fmt.Errorf("waiting for the client: %w", err)
 	}
@@ -1164,9 +874,7 @@ func isolationServer(e *Env) error {
 	}
 	// The mailbox is faster than the wire.
 	end := 4096 + 512*40 - 1
-	if err := p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return p.Mem.Bytes()[end] == want[end] }); err != nil {
-		return err
-	}
+	check(p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return p.Mem.Bytes()[end] == want[end] }))
 	for i := range want {
 		if p.Mem.Bytes()[i] != want[i] {
 			return fmt.Errorf("byte %d is %#x, want %#x: every message of the good VI and nothing else", i, p.Mem.Bytes()[i], want[i])
@@ -1178,27 +886,16 @@ func isolationServer(e *Env) error {
 // abandonClient and abandonServer end with everything open and posted; the
 // agents must take it back.
 func abandonClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	for range 20 {
-		if _, err := p.Write(0, 30000, to, 0); err != nil {
-			return err
-		}
+		must(p.Write(0, 30000, to, 0))
 	}
 	return nil
 }
 
 func abandonServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
 	return p.Tell(0)
 }
 
@@ -1229,39 +926,22 @@ const (
 // burstClient makes three of its four VIs fail before the agent can have
 // looked: each has its own error, and the fourth goes on.
 func burstClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	var bad [burst]*Peer
 	for i := range bad {
-		if bad[i], err = p.sibling(256 * (i + 1)); err != nil {
-			return err
-		}
-		if err := bad[i].Redial(1); err != nil {
-			return err
-		}
+		bad[i] = must(p.sibling(256 * (i + 1)))
+		check(bad[i].Redial(1))
 	}
 	copy(p.Mem.Bytes(), Pattern(512, 1))
 	start := p.T.Now()
 	var lost, behind [burst]*vipl.Descriptor
 	for i, q := range bad {
-		if lost[i], err = q.lose(); err != nil {
-			return err
-		}
+		lost[i] = must(q.lose())
 	}
-	good, err := p.Write(0, 512, to, 4096)
-	if err != nil {
-		return err
-	}
+	good := must(p.Write(0, 512, to, 4096))
 	for i, q := range bad {
-		if behind[i], err = q.Write(0, 0, to, 0); err != nil {
-			return err
-		}
+		behind[i] = must(q.Write(0, 0, to, 0))
 	}
 	for i, q := range bad {
 		name := fmt.Sprintf("VI %d", q.VI.Index())
@@ -1299,40 +979,26 @@ func burstClient(e *Env) error {
 	s, _, err := look(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That(fmt.Sprintf("the fourth VI is connected, not %v", s), s == vipl.Connected)
-	if _, err := p.Write(0, 512, to, 8192); err != nil {
-		return err
-	}
+	must(p.Write(0, 512, to, 8192))
 	_, err = p.VI.SendWait(p.T, host.Second)
 	e.Is("the fourth VI goes on", err, nil)
 	return p.Settled(1)
 }
 
 func burstServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	others := map[int]bool{}
 	for i := range burst {
-		q, err := p.sibling(256 * (i + 1))
-		if err != nil {
-			return err
-		}
-		if err := q.Again(); err != nil {
-			return err
-		}
+		q := must(p.sibling(256 * (i + 1)))
+		check(q.Again())
 		others[q.VI.Index()] = true
 	}
 	want := make([]byte, bufferBytes)
 	copy(want[4096:], Pattern(512, 1))
 	copy(want[8192:], Pattern(512, 1))
 	end := 8192 + 512 - 1
-	if err := p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return p.Mem.Bytes()[end] == want[end] }); err != nil {
-		return err
-	}
+	check(p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return p.Mem.Bytes()[end] == want[end] }))
 	e.That("what the fourth VI wrote and nothing else", bytes.Equal(p.Mem.Bytes(), want))
 	for range burst {
 		a, err := p.asyncError()
@@ -1347,31 +1013,19 @@ func burstServer(e *Env) error {
 // every error. It still knows whose they were: each of these VIs is told that
 // it is broken, and the one that did nothing goes on.
 func floodClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	const flood = 60
 	var bad [flood]*Peer
 	for i := range bad {
-		if bad[i], err = p.sibling(2 * (i + 1)); err != nil {
-			return err
-		}
+		bad[i] = must(p.sibling(2 * (i + 1)))
 	}
 	p.posted = 2 * (flood + 1)
 	start := p.T.Now()
 	for i, q := range bad {
-		if _, err := q.lose(); err != nil {
-			return err
-		}
+		must(q.lose())
 		if i%8 == 0 {
-			if _, err := p.Write(0, 512, to, 4096); err != nil {
-				return err
-			}
+			must(p.Write(0, 512, to, 4096))
 		}
 	}
 	for range (flood + 7) / 8 {
@@ -1388,14 +1042,11 @@ func floodClient(e *Env) error {
 	seen := map[int]int{}
 	codes := map[layout.AsyncError]int{}
 	for range bad {
-		a, err := p.asyncError()
-		if err != nil {
-			return err
-		}
+		a := must(p.asyncError())
 		seen[a.VI]++
 		codes[a.Code]++
 	}
-	_, err = p.NIC.NextError(p.T)
+	_, err := p.NIC.NextError(p.T)
 	e.Is("no more errors", err, vipl.ErrNotDone)
 	for _, q := range bad {
 		e.That(fmt.Sprintf("VI %d has one error, not %d", q.VI.Index(), seen[q.VI.Index()]), seen[q.VI.Index()] == 1)
@@ -1405,28 +1056,18 @@ func floodClient(e *Env) error {
 	s, _, err := look(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That(fmt.Sprintf("the good VI is connected, not %v", s), s == vipl.Connected)
-	if err := p.GoodWrite(to); err != nil {
-		return err
-	}
+	check(p.GoodWrite(to))
 	return p.Settled(1)
 }
 
 // staleClient ends what it has broken before the agent has looked: the error
 // must break neither what is left of the VI nor the next one with its index.
 func staleClient(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	for range 3 {
 		index := p.VI.Index()
-		want, err := p.lose()
-		if err != nil {
-			return err
-		}
-		if err := p.VI.Disconnect(p.T); err != nil {
-			return err
-		}
+		want := must(p.lose())
+		check(p.VI.Disconnect(p.T))
 		d, err := p.VI.SendDone(p.T)
 		e.Flushed("after the disconnect", d, err)
 		e.That("in order", d == want)
@@ -1439,21 +1080,13 @@ func staleClient(e *Env) error {
 
 		// Nothing is outstanding for the library, so the VI may go at once.
 		if !e.onMvia() { // which has no doorbells to ring without the library
-			if err := p.T.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
-				uint32(p.Mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123); err != nil {
-				return err
-			}
+			check(p.T.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
+				uint32(p.Mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123))
 		}
-		if err := p.VI.Destroy(p.T); err != nil {
-			return err
-		}
-		if p.VI, err = e.NIC.CreateVI(p.T, Writable); err != nil {
-			return err
-		}
+		check(p.VI.Destroy(p.T))
+		p.VI = must(e.NIC.CreateVI(p.T, Writable))
 		e.That("the index is used again", p.VI.Index() == index)
-		if err := p.T.Sleep(host.Millisecond); err != nil {
-			return err
-		}
+		check(p.T.Sleep(host.Millisecond))
 		s, _, err = look(p.VI, p.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("the next VI is idle, not %v", s), s == vipl.Idle)
@@ -1486,18 +1119,11 @@ func (s Scenario) on(d driver.Device) bool { return s.only == "" || s.only == d 
 
 // endpointProgram writes many messages to and fro, one after another.
 func endpointProgram(e *Env, node int) error {
-	p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 10000})
-	if err != nil {
-		return err
-	}
+	p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 10000}))
 	if node == 0 {
-		if err := p.Dial(e.T, vipl.At(1, "here"), host.Second); err != nil {
-			return err
-		}
+		check(p.Dial(e.T, vipl.At(1, "here"), host.Second))
 	} else {
-		if err := p.Accept(e.T, "here", host.Second); err != nil {
-			return err
-		}
+		check(p.Accept(e.T, "here", host.Second))
 	}
 	for i := range 100 { // more than there are descriptors
 		write := func() error {
@@ -1506,28 +1132,20 @@ func endpointProgram(e *Env, node int) error {
 			return p.Write(e.T, 0, 3000, 5000, host.Second)
 		}
 		if node == 0 {
-			if err := write(); err != nil {
-				return err
-			}
+			check(write())
 		}
-		if err := p.Poll(e.T, 7999, byte(i+1), host.Second); err != nil {
-			return fmt.Errorf("message %d: %w", i, err)
-		}
+		step(p.Poll(e.T, 7999, byte(i+1), host.Second), "message %d", i)
 		want := Pattern(3000, i+1-node)
 		want[2999] = byte(i + 1)
 		e.That(fmt.Sprintf("message %d", i), bytes.Equal(p.Bytes()[5000:8000], want))
 		if node == 1 {
-			if err := write(); err != nil {
-				return err
-			}
+			check(write())
 		}
 	}
 	e.Is("beyond the peer's buffer", p.Write(e.T, 0, 3000, 7001, host.Second), vipl.ErrInvalidParameter)
 	e.Is("beyond the own buffer", p.Write(e.T, 7001, 3000, 0, host.Second), vipl.ErrInvalidParameter)
 	e.Is("poll outside", p.Poll(e.T, 10000, 0, 0), vipl.ErrInvalidParameter)
 	e.Is("poll for what does not come", p.Poll(e.T, 9999, 1, host.Millisecond), vipl.ErrTimeout)
-	if err := (&Peer{Env: e}).Settled(1 - node); err != nil {
-		return err
-	}
+	check((&Peer{Env: e}).Settled(1 - node))
 	return p.Close(e.T)
 }

@@ -135,17 +135,11 @@ func TestEndpoints(t *testing.T) {
 // What is not an endpoint is refused by one.
 func TestEndpointRefusesStrangers(t *testing.T) {
 	runFake(t, driver.DeviceHvia, nil, func(e *Env) error {
-		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-		if err != nil {
-			return err
-		}
+		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 		e.Is("a stranger", (&Peer{Env: e, VI: v}).Redial(1), vipl.ErrReject)
 		return nil
 	}, func(e *Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 100})
-		if err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 100}))
 		e.Is("accept", p.Accept(e.T, "test", host.Second), vipl.ErrInvalidParameter)
 		return nil
 	})

@@ -100,9 +100,7 @@ func (p *Peer) Sent(what string, want *vipl.Descriptor, o outcome) {
 
 // meet waits until the other program has come here too.
 func (p *Peer) Meet(node int) error {
-	if err := p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("meet")); err != nil {
-		return err
-	}
+	check(p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("meet")))
 	m, ok, err := p.T.Receive(host.Second)
 	if err == nil && (!ok || string(m.Data) != "meet") {
 		return fmt.Errorf("the peer did not come to the meeting: %q", m.Data)
@@ -115,32 +113,22 @@ func (p *Peer) Quiet() error { return p.T.Sleep(2 * host.Millisecond) }
 
 // wide returns a descriptor with room for segments, in memory of its own.
 func (p *Peer) Wide(segments int) (*vipl.Descriptor, error) {
-	b, err := p.NIC.Alloc(p.T, vipl.DescriptorSize(segments))
-	if err != nil {
-		return nil, err
-	}
-	r, err := p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{})
-	if err != nil {
-		return nil, err
-	}
+	b := must(p.NIC.Alloc(p.T, vipl.DescriptorSize(segments)))
+	r := must(p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{}))
 	return r.Descriptor(0, segments)
 }
 
 // send posts a send of bytes of the own buffer.
 func (p *Peer) Send(offset, n int) (*vipl.Descriptor, error) {
 	d := p.Next()
-	if err := d.SetSend(p.Mem.Segment(offset, n)); err != nil {
-		return nil, err
-	}
+	check(d.SetSend(p.Mem.Segment(offset, n)))
 	return d, p.VI.PostSend(p.T, d)
 }
 
 // receive posts a receive into the own buffer.
 func (p *Peer) Receive(offset, n int) (*vipl.Descriptor, error) {
 	d := p.Next()
-	if err := d.SetReceive(p.Mem.Segment(offset, n)); err != nil {
-		return nil, err
-	}
+	check(d.SetReceive(p.Mem.Segment(offset, n)))
 	return d, p.VI.PostRecv(p.T, d)
 }
 
@@ -223,14 +211,8 @@ func (p *Peer) pieces(n, count, seed int) (all []vipl.Segment, offsets []int) {
 
 // segmentsClient sends messages of every length from every kind of segments.
 func segmentsClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	d, err := p.Wide(vipl.MaxSegments)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	d := must(p.Wide(vipl.MaxSegments))
 	for i, c := range dispatches() {
 		if c.from == 0 {
 			c.n = 0
@@ -240,18 +222,12 @@ func segmentsClient(e *Env) error {
 		for k, s := range segments {
 			payload = payload[copy(p.Mem.Bytes()[offsets[k]:][:s.Length], payload):]
 		}
-		if err := d.SetSend(segments...); err != nil {
-			return err
-		}
+		check(d.SetSend(segments...))
 		if i%2 == 1 {
 			d.AttachImmediate(uint32(i) * 0x01010101)
 		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.Meet(1))
+		check(p.VI.PostSend(p.T, d))
 		p.Sent(fmt.Sprintf("message %d %+v", i, c), d, outcome{operation: layout.StatusOperationSend, length: c.n})
 		clear(p.Mem.Bytes())
 	}
@@ -261,14 +237,8 @@ func segmentsClient(e *Env) error {
 }
 
 func segmentsServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	d, err := p.Wide(vipl.MaxSegments)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	d := must(p.Wide(vipl.MaxSegments))
 	for i, c := range dispatches() {
 		if c.from == 0 {
 			c.n = 0
@@ -281,15 +251,9 @@ func segmentsServer(e *Env) error {
 			room = 0
 		}
 		segments, offsets := p.pieces(room, c.to, i+3)
-		if err := d.SetReceive(segments...); err != nil {
-			return err
-		}
-		if err := p.VI.PostRecv(p.T, d); err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(d.SetReceive(segments...))
+		check(p.VI.PostRecv(p.T, d))
+		check(p.Meet(0))
 		name := fmt.Sprintf("message %d %+v", i, c)
 		want := Received(c.n)
 		if i%2 == 1 {
@@ -300,9 +264,7 @@ func segmentsServer(e *Env) error {
 		for k, s := range segments {
 			payload = payload[copy(image[offsets[k]:][:s.Length], payload):]
 		}
-		if err := p.memory(name, image); err != nil {
-			return err
-		}
+		check(p.memory(name, image))
 		clear(p.Mem.Bytes())
 	}
 	p.ended("all messages")
@@ -315,29 +277,18 @@ const batch = 64
 
 // floodedClient sends as many messages as receives can be outstanding.
 func floodedClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	copy(p.Mem.Bytes(), Pattern(64, 0))
 	for i := 0; i < vipl.MaxDescriptorsPerQueue; i += batch {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for k := i; k < i+batch; k++ {
 			d := p.Next()
-			if err := d.SetSend(p.Mem.Segment(k%7, k%9)); err != nil {
-				return err
-			}
+			check(d.SetSend(p.Mem.Segment(k%7, k%9)))
 			d.AttachImmediate(uint32(k))
-			if err := p.VI.PostSend(p.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(p.T, d))
 		}
 		for k := i; k < i+batch; k++ {
-			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-				return fmt.Errorf("message %d: %w", k, err)
-			}
+			step(errOf(p.VI.SendWait(p.T, host.Second)), "message %d", k)
 		}
 	}
 	return p.Settled(1)
@@ -345,10 +296,7 @@ func floodedClient(e *Env) error {
 
 // receiveQueueServer posts all receives before there is a connection.
 func receiveQueueServer(e *Env) error {
-	p, err := e.Prepare(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Prepare(Writable))
 	d, err := p.VI.RecvDone(p.T)
 	e.Is("done on an empty queue", err, vipl.ErrDescriptor)
 	e.That("no descriptor with it", d == nil)
@@ -363,15 +311,11 @@ func receiveQueueServer(e *Env) error {
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Receive(64*i, 16)
-		if err != nil {
-			return fmt.Errorf("post %d: %w", i, err)
-		}
+		step(err, "post %d", i)
 		posted = append(posted, d)
 	}
 	over := p.Next()
-	if err := over.SetReceive(p.Mem.Segment(0, 4)); err != nil {
-		return err
-	}
+	check(over.SetReceive(p.Mem.Segment(0, 4)))
 	image := bytes.Clone(over.Bytes())
 	err = p.VI.PostRecv(p.T, over)
 	e.Is("one too many", err, vipl.ErrResource)
@@ -380,10 +324,8 @@ func receiveQueueServer(e *Env) error {
 	// The card counts as well, the one that it holds included. M-VIA cannot be rung
 	// without the library.
 	if !e.onMvia() {
-		if err := p.T.Write(layout.PciBar1Base+uint32(p.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
-			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)); err != nil {
-			return err
-		}
+		check(p.T.Write(layout.PciBar1Base+uint32(p.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
+			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)))
 		p.Asynchronous("one too many for the card", layout.AsyncErrorVIOverrun, p.VI)
 	}
 	i, err := p.VI.Query(p.T)
@@ -395,9 +337,7 @@ func receiveQueueServer(e *Env) error {
 	_, err = p.VI.RecvWait(p.T, host.Millisecond)
 	e.Is("nothing comes while idle", err, vipl.ErrTimeout)
 
-	if err := p.Again(); err != nil {
-		return err
-	}
+	check(p.Again())
 	_, err = p.VI.RecvDone(p.T)
 	e.Is("nothing was sent", err, vipl.ErrNotDone)
 	_, err = p.VI.RecvWait(p.T, 1)
@@ -405,9 +345,7 @@ func receiveQueueServer(e *Env) error {
 	source, want := Pattern(64, 0), make([]byte, bufferBytes)
 	for i, d := range posted {
 		if i%batch == 0 {
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			check(p.Meet(0))
 		}
 		p.Take(fmt.Sprintf("message %d", i), d, Received(i%9).with(uint32(i)))
 		copy(want[64*i:], source[i%7:i%7+i%9])
@@ -415,15 +353,11 @@ func receiveQueueServer(e *Env) error {
 		clear(d.Bytes())
 	}
 	p.ended("drained")
-	if err := p.Quiet(); err != nil {
-		return err
-	}
+	check(p.Quiet())
 	for i, d := range posted {
 		e.That(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
 	}
-	if err := p.memory("all messages", want); err != nil {
-		return err
-	}
+	check(p.memory("all messages", want))
 	return p.Settled(0)
 }
 
@@ -508,20 +442,12 @@ var receiveCases = []receiveCase{
 }
 
 func receiveErrorClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	copy(p.Mem.Bytes(), Pattern(caseBytes, 3))
 	for _, c := range receiveCases {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for _, n := range []int{caseBytes, 8} {
-			d, err := p.Send(0, n)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(0, n))
 			p.Sent(c.name+": the sender does not see it", d, outcome{operation: layout.StatusOperationSend, length: n})
 		}
 	}
@@ -529,51 +455,27 @@ func receiveErrorClient(e *Env) error {
 }
 
 func receiveErrorServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
 	var m caseMemory
-	if m.stale, err = p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{}); err != nil {
-		return err
-	}
-	if err := m.stale.Deregister(p.T); err != nil {
-		return err
-	}
-	tag, err := p.NIC.CreatePtag(p.T)
-	if err != nil {
-		return err
-	}
-	if m.foreign, err = p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{Ptag: tag}); err != nil {
-		return err
-	}
+	m.stale = must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{}))
+	check(m.stale.Deregister(p.T))
+	tag := must(p.NIC.CreatePtag(p.T))
+	m.foreign = must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 2*caseBytes, vipl.MemAttributes{Ptag: tag}))
 	payload := Pattern(caseBytes, 3)
 	for _, c := range receiveCases {
-		d, err := p.Wide(4)
-		if err != nil {
-			return err
-		}
+		d := must(p.Wide(4))
 		var list []vipl.Segment
 		for _, s := range c.segment {
 			list = append(list, s(p, &m))
 		}
-		if err := d.SetReceive(list...); err != nil {
-			return err
-		}
+		check(d.SetReceive(list...))
 		if c.change != nil {
 			c.change(d)
 		}
-		if err := p.VI.PostRecv(p.T, d); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+		step(p.VI.PostRecv(p.T, d), "%s", c.name)
 		// A good one right behind it, linked by the bad one.
-		behind, err := p.Receive(bufferBytes-8, 8)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		behind := must(p.Receive(bufferBytes-8, 8))
+		check(p.Meet(0))
 		p.Take(c.name, d, Received(c.length).failed(c.bits))
 		p.Take(c.name+", then a good one", behind, Received(8))
 		want := make([]byte, bufferBytes)
@@ -584,9 +486,7 @@ func receiveErrorServer(e *Env) error {
 			}
 		}
 		copy(want[bufferBytes-8:], payload)
-		if err := p.memory(c.name, want); err != nil {
-			return err
-		}
+		check(p.memory(c.name, want))
 		clear(p.Mem.Bytes())
 	}
 	p.InState("after all errors", vipl.Connected)
@@ -625,20 +525,11 @@ var gatherCases = []struct {
 }
 
 func gatherErrorClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	copy(p.Mem.Bytes(), Pattern(bufferBytes, 5))
 	for _, c := range gatherCases {
-		d, err := p.Wide(8)
-		if err != nil {
-			return err
-		}
+		d := must(p.Wide(8))
 		var list []vipl.Segment
 		at, sum := 0, 0
 		for i, n := range c.lengths {
@@ -652,30 +543,19 @@ func gatherErrorClient(e *Env) error {
 		operation, arrived := layout.StatusOperationSend, max(c.arrived, 0)
 		if c.rdma {
 			operation = layout.StatusOperationRDMAWrite
-			err = d.SetRDMAWrite(to.Address, to.Handle, list...)
+			check(d.SetRDMAWrite(to.Address, to.Handle, list...))
 		} else {
-			err = d.SetSend(list...)
-		}
-		if err != nil {
-			return err
+			check(d.SetSend(list...))
 		}
 		if c.length >= 0 {
 			Raw(d).SetLength(uint32(c.length))
 		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+		check(p.Meet(1))
+		step(p.VI.PostSend(p.T, d), "%s", c.name)
 		behind := p.Next()
-		if err := behind.SetSend(p.Mem.Segment(0, 8)); err != nil {
-			return err
-		}
+		check(behind.SetSend(p.Mem.Segment(0, 8)))
 		behind.AttachImmediate(77)
-		if err := p.VI.PostSend(p.T, behind); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, behind))
 		p.Sent(c.name, d, outcome{bits: c.bits, operation: operation, length: arrived})
 		p.Sent(c.name+", then a good one", behind, outcome{operation: layout.StatusOperationSend, length: 8})
 	}
@@ -685,35 +565,21 @@ func gatherErrorClient(e *Env) error {
 }
 
 func gatherErrorServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	source := Pattern(bufferBytes, 5)
 	for _, c := range gatherCases {
 		uses := c.arrived >= 0 && !c.rdma
 		var d *vipl.Descriptor
 		if uses {
 			d = p.Next()
-			if err := d.SetReceive(p.Mem.Segment(0, bufferBytes-16)); err != nil {
-				return err
-			}
+			check(d.SetReceive(p.Mem.Segment(0, bufferBytes-16)))
 			// 65,536 bytes is the most that a receive may take.
 			Raw(d).SetLength(65536)
-			if err := p.VI.PostRecv(p.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostRecv(p.T, d))
 		}
-		behind, err := p.Receive(bufferBytes-8, 8)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		behind := must(p.Receive(bufferBytes-8, 8))
+		check(p.Meet(0))
 		if uses && c.bits != 0 {
 			p.Take(c.name, d, Received(c.arrived).failed(partialError))
 		} else if uses {
@@ -723,9 +589,7 @@ func gatherErrorServer(e *Env) error {
 		want := make([]byte, bufferBytes)
 		copy(want, source[:max(c.arrived, 0)])
 		copy(want[bufferBytes-8:], source)
-		if err := p.memory(c.name, want); err != nil {
-			return err
-		}
+		check(p.memory(c.name, want))
 		clear(p.Mem.Bytes())
 		if c.rdma {
 			p.Asynchronous(c.name, layout.AsyncErrorRDMAWriteAbort, p.VI)
@@ -738,14 +602,8 @@ func gatherErrorServer(e *Env) error {
 
 // emptyQueueClient sends what nobody has posted a receive for.
 func emptyQueueClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	copy(p.Mem.Bytes(), Pattern(5000, 1))
 	for i, n := range []int{0, 4, 5000, 5000} {
 		d := p.Next()
@@ -755,20 +613,12 @@ func emptyQueueClient(e *Env) error {
 		} else if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
 			return err
 		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 		_, err := p.VI.SendWait(p.T, host.Second)
 		e.Is("the sender does not see it", err, nil)
-		if err := p.Meet(1); err != nil { // the server has its error
-			return err
-		}
-		if err := p.Meet(1); err != nil { // the server has a receive
-			return err
-		}
-		if _, err := p.Send(0, 4); err != nil {
-			return err
-		}
+		check(p.Meet(1)) // the server has its error
+		check(p.Meet(1)) // the server has a receive
+		must(p.Send(0, 4))
 		_, err = p.VI.SendWait(p.T, host.Second)
 		e.Is("then a good one", err, nil)
 	}
@@ -776,35 +626,19 @@ func emptyQueueClient(e *Env) error {
 }
 
 func emptyQueueServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	for i := range 4 {
 		name := fmt.Sprintf("message %d", i)
 		p.Asynchronous(name, layout.AsyncErrorReceiveQueueEmpty, p.VI)
-		if err := p.Meet(0); err != nil {
-			return err
-		}
-		if err := p.Quiet(); err != nil { // all frames of it are there
-			return err
-		}
-		if err := p.memory(name, make([]byte, bufferBytes)); err != nil {
-			return err
-		}
+		check(p.Meet(0))
+		check(p.Quiet()) // all frames of it are there
+		check(p.memory(name, make([]byte, bufferBytes)))
 		_, err := p.NIC.NextError(p.T)
 		e.Is(name+": one error for a message", err, vipl.ErrNotDone)
 		p.InState(name, vipl.Connected)
-		d, err := p.Receive(100, 4)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		d := must(p.Receive(100, 4))
+		check(p.Meet(0))
 		p.Take(name+", then a good one", d, Received(4))
 		clear(p.Mem.Bytes())
 	}
@@ -837,19 +671,11 @@ var immediateCases = []struct {
 }
 
 func immediateClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	copy(p.Mem.Bytes(), Pattern(bufferBytes, 9))
 	for i, c := range immediateCases {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		target := to
 		if c.hurt != nil {
 			target = c.hurt(to)
@@ -857,151 +683,89 @@ func immediateClient(e *Env) error {
 		d := p.Next()
 		d.SetRDMAWrite(target.Address+uint64(c.at), target.Handle, p.Mem.Segment(0, c.n))
 		d.AttachImmediate(uint32(0xcafe0000 + i))
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 		p.Sent(c.name, d, outcome{operation: layout.StatusOperationRDMAWrite, length: c.n})
 	}
 
 	// Without immediate data a write uses up nothing; a send behind it finds it in memory.
-	if err := p.Meet(1); err != nil {
-		return err
-	}
-	d, err := p.Wide(3)
-	if err != nil {
-		return err
-	}
-	if err := d.SetRDMAWrite(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)); err != nil {
-		return err
-	}
-	if err := p.VI.PostSend(p.T, d); err != nil {
-		return err
-	}
+	check(p.Meet(1))
+	d := must(p.Wide(3))
+	check(d.SetRDMAWrite(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)))
+	check(p.VI.PostSend(p.T, d))
 	last := p.Next()
-	if err := last.SetSend(); err != nil {
-		return err
-	}
+	check(last.SetSend())
 	last.AttachImmediate(5)
-	if err := p.VI.PostSend(p.T, last); err != nil {
-		return err
-	}
+	check(p.VI.PostSend(p.T, last))
 	p.Sent("write", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 4003})
 	p.Sent("message of no bytes", last, outcome{operation: layout.StatusOperationSend})
 
 	// The same through a VI whose peer does not let it write.
-	q, err := p.sibling(1024)
-	if err != nil {
-		return err
-	}
-	if err := q.Redial(1); err != nil {
-		return err
-	}
+	q := must(p.sibling(1024))
+	check(q.Redial(1))
 	d = q.Next()
 	d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 100))
 	d.AttachImmediate(99)
-	if err := q.VI.PostSend(q.T, d); err != nil {
-		return err
-	}
+	check(q.VI.PostSend(q.T, d))
 	q.Sent("locked VI", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 100})
 	return p.Settled(1)
 }
 
 func immediateServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(0); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	check(p.Tell(0))
 	source := Pattern(bufferBytes, 9)
 	remote := outcome{operation: layout.StatusOperationRemoteRDMAWrite}
 	for i, c := range immediateCases {
 		d := p.Next()
 		// Its buffers are not used, so they may be wrong.
-		if err := d.SetReceive(vipl.Segment{Address: 5, Handle: 5, Length: 5}); err != nil {
-			return err
-		}
-		if err := p.VI.PostRecv(p.T, d); err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(d.SetReceive(vipl.Segment{Address: 5, Handle: 5, Length: 5}))
+		check(p.VI.PostRecv(p.T, d))
+		check(p.Meet(0))
 		o := remote.with(uint32(0xcafe0000 + i))
 		o.bits, o.length = c.bits, c.len
 		p.Take(c.name, d, o)
 		want := make([]byte, bufferBytes)
 		copy(want[c.at:], source[:c.len])
-		if err := p.memory(c.name, want); err != nil {
-			return err
-		}
+		check(p.memory(c.name, want))
 		clear(p.Mem.Bytes())
 	}
 
 	d := p.Next()
-	if err := d.SetReceive(); err != nil {
-		return err
-	}
-	if err := p.VI.PostRecv(p.T, d); err != nil {
-		return err
-	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(d.SetReceive())
+	check(p.VI.PostRecv(p.T, d))
+	check(p.Meet(0))
 	p.Take("message of no bytes", d, Received(0).with(5))
 	want := make([]byte, bufferBytes)
 	copy(want[copy(want[9:], source[1:2001])+9:], source[4097:4100])
 	copy(want[9+2003:], source[:2000])
-	if err := p.memory("the write before it", want); err != nil {
-		return err
-	}
+	check(p.memory("the write before it", want))
 	p.ended("on the first VI")
 
-	locked, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
-	if err != nil {
-		return err
-	}
+	locked := must(p.NIC.CreateVI(p.T, vipl.VIAttributes{}))
 	q := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024, VI: locked}
-	if d, err = q.Receive(0, 100); err != nil {
-		return err
-	}
-	if err := q.Again(); err != nil {
-		return err
-	}
+	d = must(q.Receive(0, 100))
+	check(q.Again())
 	o := remote.with(99)
 	o.bits = rdmaError
 	q.Take("locked VI", d, o)
-	if err := p.memory("locked VI", want); err != nil {
-		return err
-	}
+	check(p.memory("locked VI", want))
 	q.ended("in the end")
 	return p.Settled(0)
 }
 
 // leavingClient disconnects in the middle of it all, and connects again.
 func leavingClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	posts := make([]*vipl.Descriptor, 0, 20)
 	for i := range 20 {
-		d, err := p.Receive(16*i, 16)
-		if err != nil {
-			return err
-		}
+		d := must(p.Receive(16*i, 16))
 		posts = append(posts, d)
 	}
-	if err := p.Meet(1); err != nil {
-		return err
-	}
+	check(p.Meet(1))
 	for i := range 3 {
 		p.Take("before the disconnect", posts[i], Received(4))
 	}
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
 	p.InState("after the disconnect", vipl.Idle)
 	for _, want := range posts[3:] {
 		d, err := p.VI.RecvDone(p.T)
@@ -1010,23 +774,13 @@ func leavingClient(e *Env) error {
 	p.ended("after the disconnect")
 
 	// The same VI, with receives for the connection to come.
-	first, err := p.Receive(0, 100)
-	if err != nil {
-		return err
-	}
-	last, err := p.Receive(200, 100)
-	if err != nil {
-		return err
-	}
-	if err := p.Meet(1); err != nil {
-		return err
-	}
+	first := must(p.Receive(0, 100))
+	last := must(p.Receive(200, 100))
+	check(p.Meet(1))
 	e.Is("a connection that does not come about", errOf(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)), vipl.ErrNoMatch)
-	_, err = p.VI.RecvDone(p.T)
+	_, err := p.VI.RecvDone(p.T)
 	e.Is("receives stay", err, vipl.ErrNotDone)
-	if err := p.Redial(1); err != nil {
-		return err
-	}
+	check(p.Redial(1))
 	p.Take("of the second connection", first, Received(7))
 	// The peer leaves.
 	d, err := p.VI.RecvWait(p.T, host.Second)
@@ -1035,35 +789,23 @@ func leavingClient(e *Env) error {
 	p.InState("the peer left", vipl.ErrorState)
 	var broken []*vipl.Descriptor
 	for range 3 {
-		d, err := p.Receive(0, 100)
-		if err != nil {
-			return err
-		}
+		d := must(p.Receive(0, 100))
 		broken = append(broken, d)
 	}
 	for _, want := range broken {
 		d, err := p.VI.RecvDone(p.T)
 		p.Completed("posted in the error state", d, want, err, Received(0).failed(FlushedError))
 	}
-	d, err = p.Send(0, 4)
-	if err != nil {
-		return err
-	}
+	d = must(p.Send(0, 4))
 	p.Sent("posted in the error state", d, outcome{bits: FlushedError, operation: layout.StatusOperationSend})
 	e.Is("destroy in the error state", p.VI.Destroy(p.T), vipl.ErrInvalidState)
 	p.InState("still", vipl.ErrorState)
-	if last, err = p.Receive(0, 100); err != nil {
-		return err
-	}
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	last = must(p.Receive(0, 100))
+	check(p.VI.Disconnect(p.T))
 	d, err = p.VI.RecvDone(p.T)
 	p.Completed("posted before the disconnect", d, last, err, Received(0).failed(FlushedError))
 	p.ended("in the end")
-	if last, err = p.Receive(0, 100); err != nil {
-		return err
-	}
+	last = must(p.Receive(0, 100))
 	e.Is("destroy with a receive posted", p.VI.Destroy(p.T), vipl.ErrResource)
 	e.Is("disconnect an idle VI", p.VI.Disconnect(p.T), nil)
 	d, err = p.VI.RecvDone(p.T)
@@ -1073,28 +815,16 @@ func leavingClient(e *Env) error {
 }
 
 func leftServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
 	var posts []*vipl.Descriptor
 	for range 5 {
-		d, err := p.Receive(0, 16)
-		if err != nil {
-			return err
-		}
+		d := must(p.Receive(0, 16))
 		posts = append(posts, d)
 	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for range 3 {
-		if _, err := p.Send(0, 4); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-			return err
-		}
+		must(p.Send(0, 4))
+		must(p.VI.SendWait(p.T, host.Second))
 	}
 	for _, want := range posts {
 		d, err := p.VI.RecvWait(p.T, host.Second)
@@ -1102,21 +832,11 @@ func leftServer(e *Env) error {
 	}
 	p.Asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.VI)
 	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
-	if err := p.Again(); err != nil {
-		return err
-	}
-	if _, err := p.Send(0, 7); err != nil {
-		return err
-	}
-	if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-		return err
-	}
-	if err := p.Quiet(); err != nil {
-		return err
-	}
+	check(p.Meet(0))
+	check(p.Again())
+	must(p.Send(0, 7))
+	must(p.VI.SendWait(p.T, host.Second))
+	check(p.Quiet())
 	e.Is("leave", p.VI.Disconnect(p.T), nil)
 	return p.Settled(0)
 }
@@ -1124,39 +844,19 @@ func leftServer(e *Env) error {
 // unreachableReceiveClient posts a receive whose handle is wrong. The card can
 // find neither it nor what is posted behind it.
 func unreachableReceiveClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
 	// The peer leaves as well when this VI breaks, so it must be there by then.
-	good, err := p.Receive(0, 16)
-	if err != nil {
-		return err
-	}
+	good := must(p.Receive(0, 16))
 	bad := p.Next()
-	if err := bad.SetReceive(p.Mem.Segment(0, 16)); err != nil {
-		return err
-	}
+	check(bad.SetReceive(p.Mem.Segment(0, 16)))
 	bad.Handle ^= 0x20
-	if err := p.VI.PostRecv(p.T, bad); err != nil {
-		return err
-	}
-	behind, err := p.Receive(32, 16)
-	if err != nil {
-		return err
-	}
+	check(p.VI.PostRecv(p.T, bad))
+	behind := must(p.Receive(32, 16))
 	// The card holds the first one and does not look at the next before it is used up.
-	if err := p.Quiet(); err != nil {
-		return err
-	}
+	check(p.Quiet())
 	p.InState("the first is on the card", vipl.Connected)
-	if err := p.VI.Disconnect(p.T); err != nil {
-		return err
-	}
+	check(p.VI.Disconnect(p.T))
 	for _, want := range []*vipl.Descriptor{good, bad, behind} {
 		d, err := p.VI.RecvDone(p.T)
 		p.Completed("after the disconnect", d, want, err, Received(0).failed(FlushedError))
@@ -1165,22 +865,12 @@ func unreachableReceiveClient(e *Env) error {
 	p.InState("after the disconnect", vipl.Idle)
 	p.ended("after the disconnect")
 
-	if err := p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")); err != nil {
-		return err
-	}
-	if err := p.Redial(1); err != nil {
-		return err
-	}
-	if err := p.GoodWrite(to); err != nil {
-		return err
-	}
+	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
+	check(p.Redial(1))
+	check(p.GoodWrite(to))
 	// As the first one it is met at once, and breaks the connection.
-	if err := bad.SetReceive(p.Mem.Segment(0, 16)); err != nil {
-		return err
-	}
-	if err := p.VI.PostRecv(p.T, bad); err != nil {
-		return err
-	}
+	check(bad.SetReceive(p.Mem.Segment(0, 16)))
+	check(p.VI.PostRecv(p.T, bad))
 	d, err := p.VI.RecvWait(p.T, host.Second)
 	p.Completed("the bad one", d, bad, err, Received(0).failed(FlushedError))
 	p.Asynchronous("the bad one", layout.AsyncErrorPostDescriptor, p.VI)
@@ -1189,23 +879,11 @@ func unreachableReceiveClient(e *Env) error {
 	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
 
 	// A descriptor in memory of another tag is as good as none.
-	tag, err := p.NIC.CreatePtag(p.T)
-	if err != nil {
-		return err
-	}
-	foreign, err := p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{Ptag: tag})
-	if err != nil {
-		return err
-	}
-	if d, err = foreign.Descriptor(0, 1); err != nil {
-		return err
-	}
-	if err := d.SetReceive(); err != nil {
-		return err
-	}
-	if err := p.VI.PostRecv(p.T, d); err != nil {
-		return err
-	}
+	tag := must(p.NIC.CreatePtag(p.T))
+	foreign := must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{Ptag: tag}))
+	d = must(foreign.Descriptor(0, 1))
+	check(d.SetReceive())
+	check(p.VI.PostRecv(p.T, d))
 	got, err := p.VI.RecvWait(p.T, host.Second)
 	p.Completed("of another tag", got, d, err, Received(0).failed(FlushedError))
 	p.Asynchronous("of another tag", layout.AsyncErrorPostDescriptor, p.VI)
@@ -1215,56 +893,26 @@ func unreachableReceiveClient(e *Env) error {
 
 // deregisterServer takes memory away under receives that are posted.
 func deregisterServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	buffer, err := p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	buffer := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{}))
 	d := p.Next()
-	if err := d.SetReceive(buffer.Segment(0, 100)); err != nil {
-		return err
-	}
-	if err := p.VI.PostRecv(p.T, d); err != nil {
-		return err
-	}
-	behind, err := p.Receive(8192, 100)
-	if err != nil {
-		return err
-	}
-	if err := p.Quiet(); err != nil { // the first is on the card
-		return err
-	}
+	check(d.SetReceive(buffer.Segment(0, 100)))
+	check(p.VI.PostRecv(p.T, d))
+	behind := must(p.Receive(8192, 100))
+	check(p.Quiet()) // the first is on the card
 	e.Is("deregister the buffer", buffer.Deregister(p.T), nil)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	p.Take("the buffer is gone", d, Received(0).failed(ProtectionError))
 	p.Take("the next", behind, Received(100))
 
 	// The memory of the descriptor itself: its status cannot be written any more.
-	room, err := p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
-	if d, err = room.Descriptor(1024, 1); err != nil {
-		return err
-	}
-	if err := d.SetReceive(p.Mem.Segment(0, 100)); err != nil {
-		return err
-	}
-	if err := p.VI.PostRecv(p.T, d); err != nil {
-		return err
-	}
-	if err := p.Quiet(); err != nil {
-		return err
-	}
+	room := must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{}))
+	d = must(room.Descriptor(1024, 1))
+	check(d.SetReceive(p.Mem.Segment(0, 100)))
+	check(p.VI.PostRecv(p.T, d))
+	check(p.Quiet())
 	e.Is("deregister the descriptor", room.Deregister(p.T), nil)
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	got, err := p.VI.RecvWait(p.T, host.Second)
 	p.Completed("the descriptor is gone", got, d, err, Received(0).failed(FlushedError))
 	p.Asynchronous("the descriptor is gone", layout.AsyncErrorCompletionProtection, p.VI)
@@ -1274,21 +922,12 @@ func deregisterServer(e *Env) error {
 }
 
 func deregisterClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
 	for _, messages := range []int{2, 1} {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for range messages {
-			if _, err := p.Send(0, 100); err != nil {
-				return err
-			}
-			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-				return err
-			}
+			must(p.Send(0, 100))
+			must(p.VI.SendWait(p.T, host.Second))
 		}
 	}
 	p.Asynchronous("the peer's VI broke", layout.AsyncErrorConnectionLost, p.VI)
@@ -1297,17 +936,9 @@ func deregisterClient(e *Env) error {
 
 // handlerServer has its asynchronous errors told while it does something else.
 func handlerServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
-	second, err := p.sibling(512)
-	if err != nil {
-		return err
-	}
-	if err := second.Again(); err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
+	second := must(p.sibling(512))
+	check(second.Again())
 	var told []vipl.ErrorDescriptor
 	nested := 0
 	handler := func(t *host.Thread, d vipl.ErrorDescriptor) {
@@ -1327,13 +958,8 @@ func handlerServer(e *Env) error {
 		}
 	}
 	e.Is("register", e.NIC.ErrorCallback(handler), nil)
-	awaited, err := second.Receive(0, 16)
-	if err != nil {
-		return err
-	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	awaited := must(second.Receive(0, 16))
+	check(p.Meet(0))
 	// The first VI has no receive: its errors come while this waits for the other one.
 	second.Take("behind the errors", awaited, Received(4))
 	e.That(fmt.Sprintf("3 errors were told while it waited, not %d", len(told)), len(told) == 3)
@@ -1341,18 +967,14 @@ func handlerServer(e *Env) error {
 		e.That(fmt.Sprintf("the first VI's empty queue, not %+v", d), d.VI == p.VI && d.Code == layout.AsyncErrorReceiveQueueEmpty &&
 			d.Resource == vipl.ResourceVI && d.Operation == layout.StatusOperationReceive)
 	}
-	_, err = p.NIC.NextError(p.T)
+	_, err := p.NIC.NextError(p.T)
 	e.Is("what was told does not come again", err, vipl.ErrNotDone)
 
 	// Without a handler they wait, and a new one gets them with the next call.
 	told = nil
 	e.Is("restore the default", e.NIC.ErrorCallback(nil), nil)
-	if awaited, err = second.Receive(0, 16); err != nil {
-		return err
-	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	awaited = must(second.Receive(0, 16))
+	check(p.Meet(0))
 	second.Take("behind the errors", awaited, Received(4))
 	e.That("nothing was told", len(told) == 0)
 	a, err := p.NIC.NextError(p.T)
@@ -1365,9 +987,7 @@ func handlerServer(e *Env) error {
 
 	// Of a VI that is destroyed nothing is told under its index any more.
 	told = nil
-	if _, err := p.lose(); err != nil {
-		return err
-	}
+	must(p.lose())
 	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
 	e.That(fmt.Sprintf("the bad post is told before Disconnect returns: %+v", told), len(told) == 1 &&
 		told[0].Code == layout.AsyncErrorPostDescriptor && told[0].Resource == vipl.ResourceDescriptor && told[0].VI == p.VI)
@@ -1383,53 +1003,28 @@ func handlerServer(e *Env) error {
 }
 
 func handlerClient(e *Env) error {
-	p, err := e.Dial(1, Writable)
-	if err != nil {
-		return err
-	}
-	second, err := p.sibling(512)
-	if err != nil {
-		return err
-	}
-	if err := second.Redial(1); err != nil {
-		return err
-	}
+	p := must(e.Dial(1, Writable))
+	second := must(p.sibling(512))
+	check(second.Redial(1))
 	for range 2 {
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		for range 3 {
-			if _, err := p.Send(0, 8); err != nil {
-				return err
-			}
-			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-				return err
-			}
+			must(p.Send(0, 8))
+			must(p.VI.SendWait(p.T, host.Second))
 			// Time for the agent, so that each is told by itself.
-			if err := p.Quiet(); err != nil {
-				return err
-			}
+			check(p.Quiet())
 		}
-		if _, err := second.Send(0, 4); err != nil {
-			return err
-		}
-		if _, err := second.VI.SendWait(second.T, host.Second); err != nil {
-			return err
-		}
+		must(second.Send(0, 4))
+		must(second.VI.SendWait(second.T, host.Second))
 	}
 	return p.Settled(1)
 }
 
 // abandonReceiveServer ends with a full receive queue.
 func abandonReceiveServer(e *Env) error {
-	p, err := e.Serve(Writable)
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(Writable))
 	for i := range 100 {
-		if _, err := p.Receive(i, 16); err != nil {
-			return err
-		}
+		must(p.Receive(i, 16))
 	}
 	return p.Tell(0)
 }
@@ -1450,47 +1045,28 @@ func compact(e *Env, node int) error {
 	if node == 0 {
 		connect = func(a vipl.VIAttributes) (*Peer, error) { return e.Dial(1, a) }
 	}
-	p, err := connect(Writable)
-	if err != nil {
-		return err
-	}
-	b, err := p.NIC.Alloc(p.T, 2*compactRound*compactStride)
-	if err != nil {
-		return err
-	}
-	room, err := p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(connect(Writable))
+	b := must(p.NIC.Alloc(p.T, 2*compactRound*compactStride))
+	room := must(p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{}))
 	var list [2 * compactRound]*vipl.Descriptor
 	buffer := func(i int) []byte {
 		return room.Bytes()[i*compactStride+vipl.DescriptorBytes : (i+1)*compactStride]
 	}
 	for i := range list {
-		if list[i], err = room.Descriptor(i*compactStride, 1); err != nil {
-			return err
-		}
+		list[i] = must(room.Descriptor(i*compactStride, 1))
 		s := room.Segment(i*compactStride+vipl.DescriptorBytes, vipl.DescriptorBytes)
 		if i < compactRound {
-			if err = list[i].SetReceive(s); err == nil {
-				err = p.VI.PostRecv(p.T, list[i])
-			}
+			check(list[i].SetReceive(s))
+			check(p.VI.PostRecv(p.T, list[i]))
 		} else {
 			copy(buffer(i), Pattern(vipl.DescriptorBytes, 10*i+node))
-			err = list[i].SetSend(s)
-		}
-		if err != nil {
-			return err
+			check(list[i].SetSend(s))
 		}
 	}
-	if err := p.Meet(1 - node); err != nil {
-		return err
-	}
+	check(p.Meet(1 - node))
 	for i := range compactRound {
 		d := list[compactRound+i]
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 	}
 	for i := range compactRound {
 		p.Take(fmt.Sprintf("message %d", i), list[i], Received(vipl.DescriptorBytes))

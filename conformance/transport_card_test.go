@@ -184,10 +184,7 @@ func atReliableLevels(t *testing.T, test func(t *testing.T, level vipl.Reliabili
 func (e *Env) counters(list ...layout.Counter) (map[layout.Counter]uint32, error) {
 	out := map[layout.Counter]uint32{}
 	for _, c := range list {
-		n, err := e.NIC.Counter(e.T, c)
-		if err != nil {
-			return nil, err
-		}
+		n := must(e.NIC.Counter(e.T, c))
 		out[c] = n
 	}
 	return out, nil
@@ -200,10 +197,7 @@ func (e *Env) counted(what string, want map[layout.Counter]uint32) error {
 		if !listed {
 			continue
 		}
-		got, err := e.NIC.Counter(e.T, c)
-		if err != nil {
-			return err
-		}
+		got := must(e.NIC.Counter(e.T, c))
 		e.That(fmt.Sprintf("%s: counter %v is %d, want %d", what, c, got, n), got == n)
 	}
 	return nil

@@ -41,17 +41,9 @@ func (e *Env) join(a vipl.VIAttributes) (*Peer, Remote, error) {
 	if e.H.Node() == 0 {
 		connect = func(a vipl.VIAttributes) (*Peer, error) { return e.Dial(1, a) }
 	}
-	p, err := connect(a)
-	if err != nil {
-		return nil, Remote{}, err
-	}
-	open, err := p.openMemory()
-	if err != nil {
-		return nil, Remote{}, err
-	}
-	if err := p.tellRegion(p.other(), open); err != nil {
-		return nil, Remote{}, err
-	}
+	p := must(connect(a))
+	open := must(p.openMemory())
+	check(p.tellRegion(p.other(), open))
 	to, err := p.Hear()
 	return p, to, err
 }
@@ -66,9 +58,7 @@ func (p *Peer) transferOf(k transferKind, own, n int, to Remote, remote int) (*v
 	case layout.StatusOperationRDMAWrite:
 		d.SetRDMAWrite(to.Address+uint64(remote), to.Handle, data)
 	default:
-		if err := d.SetSend(data); err != nil {
-			return nil, err
-		}
+		check(d.SetSend(data))
 	}
 	if k.immediate {
 		d.AttachImmediate(uint32(n))
@@ -130,24 +120,13 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	var index int
 	var told host.Time
 	client := func(e *Env) error {
-		p, to, err := e.join(reliableRights(level))
-		if err != nil {
-			return err
-		}
+		p, to := must2(e.join(reliableRights(level)))
 		index = p.VI.Index()
-		waiting, err := p.Receive(40000, 8)
-		if err != nil {
-			return err
-		}
-		if err := p.until(cornerBegin); err != nil {
-			return err
-		}
+		waiting := must(p.Receive(40000, 8))
+		check(p.until(cornerBegin))
 		var posted []*vipl.Descriptor
 		for i := range messages {
-			d, err := p.transferOf(kind, 2000*i, n, to, 2000*i)
-			if err != nil {
-				return err
-			}
+			d := must(p.transferOf(kind, 2000*i, n, to, 2000*i))
 			posted = append(posted, d)
 		}
 		p.told("the wire is cut", nil)
@@ -155,25 +134,15 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 		p.Sent("the oldest", posted[0], kind.well(0).failed(transportError))
 		p.flushedAll("behind it", p.VI.SendDone, kind.operation, posted[1:])
 		p.Take("on the other queue", waiting, Received(0).failed(FlushedError))
-		if err := e.counted("node 0", map[layout.Counter]uint32{
+		check(e.counted("node 0", map[layout.Counter]uint32{
 			layout.CounterRetryTimeout: uint32(retries + 1), layout.CounterRetryExhausted: 1, layout.CounterRetransmitFrame: uint32(messages * retries), layout.CounterRewind: 0,
-		}); err != nil {
-			return err
-		}
+		}))
 		return p.retire("the wire is cut", 1)
 	}
 	server := func(e *Env) error {
-		p, _, err := e.join(reliableRights(level))
-		if err != nil {
-			return err
-		}
-		waiting, err := p.Receive(0, n)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		p, _ := must2(e.join(reliableRights(level)))
+		waiting := must(p.Receive(0, n))
+		check(p.Meet(0))
 		// Nobody could tell this side.
 		p.InState("the wire is cut", vipl.Connected)
 		e.Is("disconnect", p.VI.Disconnect(p.T), nil)
@@ -245,9 +214,7 @@ func TestTransportBothSidesFail(t *testing.T) {
 		}, []outcome{didRead(0).failed(rdmaError), didRead(0).failed(FlushedError)}, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}},
 		{"own error", func(p *Peer, _ Remote) (*vipl.Descriptor, error) {
 			d := p.Next()
-			if err := d.SetSend(p.Mem.Segment(0, 3000)); err != nil {
-				return nil, err
-			}
+			check(d.SetSend(p.Mem.Segment(0, 3000)))
 			Raw(d).SetLength(3001)
 			return d, p.VI.PostSend(p.T, d)
 		}, []outcome{DidSend(0).failed(lengthError)}, nil},
@@ -255,21 +222,10 @@ func TestTransportBothSidesFail(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				side := func(e *Env) error {
-					p, to, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
-					if err := p.until(cornerBegin); err != nil {
-						return err
-					}
-					d, err := c.post(p, to)
-					if err != nil {
-						return err
-					}
-					behind, err := p.Send(0, 4)
-					if err != nil {
-						return err
-					}
+					p, to := must2(e.join(reliableRights(level)))
+					check(p.until(cornerBegin))
+					d := must(c.post(p, to))
+					behind := must(p.Send(0, 4))
 					p.told(c.name, c.told)
 					got, err := p.VI.SendWait(p.T, host.Second)
 					want := c.sent[0]
@@ -304,46 +260,29 @@ func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	frames := max(1, (n+layout.MaxPayload-1)/layout.MaxPayload)
 	var index [2]int
 	client := func(e *Env) error {
-		p, to, err := e.join(reliableRights(level))
-		if err != nil {
-			return err
-		}
+		p, to := must2(e.join(reliableRights(level)))
 		index[0] = p.VI.Index()
 		for round := range 2 {
 			copy(p.Mem.Bytes(), Pattern(n, round))
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			check(p.Meet(1))
 			if round == 0 {
-				if err := p.until(cornerBegin); err != nil {
-					return err
-				}
+				check(p.until(cornerBegin))
 			}
 			begin := p.T.Now()
-			d, err := p.transferOf(kind, 0, n, to, 0)
-			if err != nil {
-				return err
-			}
+			d := must(p.transferOf(kind, 0, n, to, 0))
 			p.Sent(fmt.Sprintf("message %d", round), d, kind.well(n))
 			took := p.T.Now() - begin
 			e.That(fmt.Sprintf("message %d took %v", round, took), took > cornerTimeout == (round == 0))
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			check(p.Meet(1))
 		}
-		if err := e.counted("sender", map[layout.Counter]uint32{
+		check(e.counted("sender", map[layout.Counter]uint32{
 			layout.CounterRetryTimeout: 1, layout.CounterRetransmitFrame: uint32(min(frames, 8)), layout.CounterRewind: 0,
-		}); err != nil {
-			return err
-		}
+		}))
 		p.ended("in the end")
 		return p.Settled(1)
 	}
 	server := func(e *Env) error {
-		p, _, err := e.join(reliableRights(level))
-		if err != nil {
-			return err
-		}
+		p, _ := must2(e.join(reliableRights(level)))
 		index[1] = p.VI.Index()
 		var posted [2]*vipl.Descriptor
 		if kind.receives() {
@@ -353,49 +292,33 @@ func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 				if !kind.immediate {
 					segments = append(segments, p.Mem.Segment(0, n))
 				}
-				if err := d.SetReceive(segments...); err != nil {
-					return err
-				}
-				if err := p.VI.PostRecv(p.T, d); err != nil {
-					return err
-				}
+				check(d.SetReceive(segments...))
+				check(p.VI.PostRecv(p.T, d))
 				posted[i] = d
 			}
 		}
 		for round := range 2 {
 			what := fmt.Sprintf("message %d", round)
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			check(p.Meet(0))
 			want := make([]byte, bufferBytes)
 			copy(want, Pattern(n, round))
 			if kind.receives() {
 				p.Take(what, posted[round], kind.arrived(n))
 			}
 			if n > 0 {
-				if err := p.Mem.Poll(p.T, n-1, 1, host.Second, func() bool { return p.Mem.Bytes()[n-1] == want[n-1] }); err != nil {
-					return err
-				}
+				check(p.Mem.Poll(p.T, n-1, 1, host.Second, func() bool { return p.Mem.Bytes()[n-1] == want[n-1] }))
 			}
-			if err := p.memory(what, want); err != nil {
-				return err
-			}
+			check(p.memory(what, want))
 			// What comes again must not be delivered again.
 			clear(p.Mem.Bytes())
-			if err := p.Meet(0); err != nil {
-				return err
-			}
-			if err := p.memory(what+", when it was sent again", make([]byte, bufferBytes)); err != nil {
-				return err
-			}
+			check(p.Meet(0))
+			check(p.memory(what+", when it was sent again", make([]byte, bufferBytes)))
 			if kind.receives() && round == 0 {
 				_, err := p.VI.RecvDone(p.T)
 				e.Is(what+": once", err, vipl.ErrNotDone)
 			}
 		}
-		if err := e.counted("receiver", map[layout.Counter]uint32{layout.CounterReceiveOldSequence: uint32(min(frames, 8)), layout.CounterReceiveOutOfOrder: 0}); err != nil {
-			return err
-		}
+		check(e.counted("receiver", map[layout.Counter]uint32{layout.CounterReceiveOldSequence: uint32(min(frames, 8)), layout.CounterReceiveOutOfOrder: 0}))
 		p.ended("in the end")
 		return p.Settled(0)
 	}
@@ -424,67 +347,38 @@ func TestTransportReadRequestTwice(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				const n = 5000
 				client := func(e *Env) error {
-					p, to, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
-					if err := p.until(cornerBegin); err != nil {
-						return err
-					}
+					p, to := must2(e.join(reliableRights(level)))
+					check(p.until(cornerBegin))
 					for round := range 2 {
-						if err := p.Meet(1); err != nil {
-							return err
-						}
-						d, err := p.transferOf(transferKinds[3], 100, n, to, 300)
-						if err != nil {
-							return err
-						}
+						check(p.Meet(1))
+						d := must(p.transferOf(transferKinds[3], 100, n, to, 300))
 						what := fmt.Sprintf("read %d", round)
 						p.Sent(what, d, didRead(n))
 						want := make([]byte, bufferBytes)
 						copy(want[100:], Pattern(bufferBytes, round)[300:][:n])
-						if err := p.memory(what, want); err != nil {
-							return err
-						}
+						check(p.memory(what, want))
 						clear(p.Mem.Bytes())
-						if err := p.Meet(1); err != nil {
-							return err
-						}
+						check(p.Meet(1))
 						// The copy comes now, if it has not come yet.
-						if err := p.T.Sleep(3 * host.Millisecond); err != nil {
-							return err
-						}
-						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
-							return err
-						}
+						check(p.T.Sleep(3 * host.Millisecond))
+						check(p.memory(what+", later", make([]byte, bufferBytes)))
 					}
 					p.ended("in the end")
 					p.InState("in the end", vipl.Connected)
 					return p.Settled(1)
 				}
 				server := func(e *Env) error {
-					p, _, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, _ := must2(e.join(reliableRights(level)))
 					for round := range 2 {
 						copy(p.Mem.Bytes(), Pattern(bufferBytes, round))
-						if err := p.Meet(0); err != nil {
-							return err
-						}
-						if err := p.Meet(0); err != nil {
-							return err
-						}
+						check(p.Meet(0))
+						check(p.Meet(0))
 						copy(p.Mem.Bytes(), Pattern(bufferBytes, 99))
-						if err := p.T.Sleep(3 * host.Millisecond); err != nil {
-							return err
-						}
+						check(p.T.Sleep(3 * host.Millisecond))
 					}
-					if err := e.counted("responder", map[layout.Counter]uint32{
+					check(e.counted("responder", map[layout.Counter]uint32{
 						layout.CounterReceiveOldSequence: 1, layout.CounterReadResponse: 2, layout.CounterRetransmitFrame: 0,
-					}); err != nil {
-						return err
-					}
+					}))
 					p.ended("in the end")
 					return p.Settled(0)
 				}
@@ -510,57 +404,34 @@ func TestTransportLostAnswer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				client := func(e *Env) error {
-					p, to, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
-					if err := p.until(cornerBegin); err != nil {
-						return err
-					}
+					p, to := must2(e.join(reliableRights(level)))
+					check(p.until(cornerBegin))
 					source := Pattern(bufferBytes, 3)
 					for round := range 2 {
-						d, err := p.transferOf(transferKinds[3], 100, n, to, 300+round)
-						if err != nil {
-							return err
-						}
+						d := must(p.transferOf(transferKinds[3], 100, n, to, 300+round))
 						what := fmt.Sprintf("read %d", round)
 						p.Sent(what, d, didRead(n))
 						want := make([]byte, bufferBytes)
 						copy(want[100:], source[300+round:][:n])
-						if err := p.memory(what, want); err != nil {
-							return err
-						}
+						check(p.memory(what, want))
 						clear(p.Mem.Bytes())
-						if err := p.T.Sleep(2 * host.Millisecond); err != nil {
-							return err
-						}
-						if err := p.memory(what+", later", make([]byte, bufferBytes)); err != nil {
-							return err
-						}
+						check(p.T.Sleep(2 * host.Millisecond))
+						check(p.memory(what+", later", make([]byte, bufferBytes)))
 					}
-					if err := p.answersAcknowledged(); err != nil {
-						return err
-					}
+					check(p.answersAcknowledged())
 					p.ended("in the end")
 					p.InState("in the end", vipl.Connected)
 					return p.Settled(1)
 				}
 				server := func(e *Env) error {
-					p, _, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, _ := must2(e.join(reliableRights(level)))
 					copy(p.Mem.Bytes(), Pattern(bufferBytes, 3))
-					if err := p.answersAcknowledged(); err != nil {
-						return err
-					}
+					check(p.answersAcknowledged())
 					again, err := e.NIC.Counter(e.T, layout.CounterRetransmitFrame)
 					e.Is("counter", err, nil)
 					e.That("the answer was sent again", again > 0)
 					p.ended("in the end")
-					if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: 2, layout.CounterRetryExhausted: 0}); err != nil {
-						return err
-					}
+					check(e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: 2, layout.CounterRetryExhausted: 0}))
 					return p.Settled(0)
 				}
 				r := cardRun{faults: c.faults, transport: cornerTransport}.must(t, client, server)
@@ -573,9 +444,7 @@ func TestTransportLostAnswer(t *testing.T) {
 // answersAcknowledged lets pass, on both sides, the time in which the responder hears
 // that the reader has all answers, although that was lost at first.
 func (p *Peer) answersAcknowledged() error {
-	if err := p.Meet(p.other()); err != nil {
-		return err
-	}
+	check(p.Meet(p.other()))
 	return p.T.Sleep(4 * cornerTimeout)
 }
 
@@ -586,13 +455,8 @@ func TestTransportNothing(t *testing.T) {
 		const rounds = 12
 		nowhere := vipl.Segment{Address: 0xdead0000dead0000, Handle: 0x12345}
 		client := func(e *Env) error {
-			p, to, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			p, to := must2(e.join(reliableRights(level)))
+			check(p.Meet(1))
 			var posted []*vipl.Descriptor
 			var want []outcome
 			add := func(d *vipl.Descriptor, o outcome) error {
@@ -601,12 +465,8 @@ func TestTransportNothing(t *testing.T) {
 			}
 			for i := range rounds {
 				none, empty, write, immediate, read := p.Next(), p.Next(), p.Next(), p.Next(), p.Next()
-				if err := none.SetSend(); err != nil {
-					return err
-				}
-				if err := empty.SetSend(nowhere); err != nil {
-					return err
-				}
+				check(none.SetSend())
+				check(empty.SetSend(nowhere))
 				empty.AttachImmediate(uint32(i))
 				write.SetRDMAWrite(to.Address, to.Handle, nowhere)
 				immediate.SetRDMAWrite(to.Address, to.Handle, nowhere)
@@ -616,39 +476,26 @@ func TestTransportNothing(t *testing.T) {
 					d *vipl.Descriptor
 					o outcome
 				}{{none, DidSend(0)}, {empty, DidSend(0)}, {write, didWrite(0)}, {immediate, didWrite(0)}, {read, didRead(0)}} {
-					if err := add(m.d, m.o); err != nil {
-						return err
-					}
+					check(add(m.d, m.o))
 				}
 			}
 			for i, d := range posted {
 				p.Sent(fmt.Sprintf("message %d", i), d, want[i])
 			}
-			if err := p.answersAcknowledged(); err != nil {
-				return err
-			}
+			check(p.answersAcknowledged())
 			p.ended("all")
 			return p.Settled(1)
 		}
 		server := func(e *Env) error {
-			p, _, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
+			p, _ := must2(e.join(reliableRights(level)))
 			var posted []*vipl.Descriptor
 			for range 3 * rounds {
 				d := p.Next()
-				if err := d.SetReceive(); err != nil {
-					return err
-				}
-				if err := p.VI.PostRecv(p.T, d); err != nil {
-					return err
-				}
+				check(d.SetReceive())
+				check(p.VI.PostRecv(p.T, d))
 				posted = append(posted, d)
 			}
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			check(p.Meet(0))
 			for i, d := range posted {
 				o := Received(0)
 				switch i % 3 {
@@ -659,13 +506,9 @@ func TestTransportNothing(t *testing.T) {
 				}
 				p.Take(fmt.Sprintf("receive %d", i), d, o)
 			}
-			if err := p.answersAcknowledged(); err != nil {
-				return err
-			}
+			check(p.answersAcknowledged())
 			p.ended("all")
-			if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: rounds}); err != nil {
-				return err
-			}
+			check(e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: rounds}))
 			return p.Settled(0)
 		}
 		r := cardRun{faults: "drop=type 0x88b5 every 5", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, client, server)
@@ -680,14 +523,8 @@ func TestTransportManySegments(t *testing.T) {
 	const n = 40000
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		client := func(e *Env) error {
-			p, to, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
-			d, err := p.Wide(vipl.MaxSegments)
-			if err != nil {
-				return err
-			}
+			p, to := must2(e.join(reliableRights(level)))
+			d := must(p.Wide(vipl.MaxSegments))
 			for i, kind := range transferKinds {
 				segments, offsets := p.pieces(n, vipl.MaxSegments, i)
 				payload := Pattern(n, i)
@@ -699,46 +536,29 @@ func TestTransportManySegments(t *testing.T) {
 				clear(p.Mem.Bytes())
 				switch kind.operation {
 				case layout.StatusOperationRDMARead:
-					err = d.SetRDMARead(to.Address+5, to.Handle, segments...)
+					check(d.SetRDMARead(to.Address+5, to.Handle, segments...))
 				case layout.StatusOperationRDMAWrite:
 					copy(p.Mem.Bytes(), image)
-					err = d.SetRDMAWrite(to.Address+5, to.Handle, segments...)
+					check(d.SetRDMAWrite(to.Address+5, to.Handle, segments...))
 				default:
 					copy(p.Mem.Bytes(), image)
-					err = d.SetSend(segments...)
-				}
-				if err != nil {
-					return err
+					check(d.SetSend(segments...))
 				}
 				if kind.immediate {
 					d.AttachImmediate(n)
 				}
-				if err := p.Meet(1); err != nil {
-					return err
-				}
-				if err := p.VI.PostSend(p.T, d); err != nil {
-					return err
-				}
+				check(p.Meet(1))
+				check(p.VI.PostSend(p.T, d))
 				p.Sent(kind.name, d, kind.well(n))
-				if err := p.memory(kind.name, image); err != nil {
-					return err
-				}
-				if err := p.Meet(1); err != nil {
-					return err
-				}
+				check(p.memory(kind.name, image))
+				check(p.Meet(1))
 			}
 			p.ended("all")
 			return p.Settled(1)
 		}
 		server := func(e *Env) error {
-			p, _, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
-			d, err := p.Wide(vipl.MaxSegments)
-			if err != nil {
-				return err
-			}
+			p, _ := must2(e.join(reliableRights(level)))
+			d := must(p.Wide(vipl.MaxSegments))
 			for i, kind := range transferKinds {
 				clear(p.Mem.Bytes())
 				payload, image := Pattern(n, i), make([]byte, bufferBytes)
@@ -748,42 +568,29 @@ func TestTransportManySegments(t *testing.T) {
 					for k, s := range segments {
 						payload = payload[copy(image[offsets[k]:][:s.Length], payload):]
 					}
-					err = d.SetReceive(segments...)
+					check(d.SetReceive(segments...))
 				default:
 					copy(image[5:], payload)
-					err = d.SetReceive()
-				}
-				if err != nil {
-					return err
+					check(d.SetReceive())
 				}
 				if kind.reads() {
 					copy(p.Mem.Bytes(), image)
 				}
 				if kind.receives() {
-					if err := p.VI.PostRecv(p.T, d); err != nil {
-						return err
-					}
+					check(p.VI.PostRecv(p.T, d))
 				}
-				if err := p.Meet(0); err != nil {
-					return err
-				}
+				check(p.Meet(0))
 				if kind.receives() {
 					p.Take(kind.name, d, kind.arrived(n))
 				}
 				if !kind.reads() {
 					last := n + 4
-					if err := p.Mem.Poll(p.T, last, 1, host.Second, func() bool {
+					check(p.Mem.Poll(p.T, last, 1, host.Second, func() bool {
 						return kind.operation == layout.StatusOperationSend || p.Mem.Bytes()[last] == image[last]
-					}); err != nil {
-						return err
-					}
+					}))
 				}
-				if err := p.Meet(0); err != nil {
-					return err
-				}
-				if err := p.memory(kind.name, image); err != nil {
-					return err
-				}
+				check(p.Meet(0))
+				check(p.memory(kind.name, image))
 			}
 			p.ended("all")
 			return p.Settled(0)
@@ -802,27 +609,17 @@ func TestTransportReadsToTheLimit(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				var index [2]int
 				side := func(e *Env) error {
-					p, to, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, to := must2(e.join(reliableRights(level)))
 					index[e.H.Node()] = p.VI.Index()
 					source := Pattern(bufferBytes, 7)
-					if err := p.until(cornerBegin); err != nil {
-						return err
-					}
+					check(p.until(cornerBegin))
 					// Half of the buffer is read by the peer, half of it is read into.
 					copy(p.Mem.Bytes()[:bufferBytes/2], source)
-					if err := p.Meet(p.other()); err != nil {
-						return err
-					}
+					check(p.Meet(p.other()))
 					for range 2 {
 						var posted []*vipl.Descriptor
 						for i := range reads {
-							d, err := p.transferOf(transferKinds[3], bufferBytes/2+i*(n/2), n/2, to, 1000*i)
-							if err != nil {
-								return err
-							}
+							d := must(p.transferOf(transferKinds[3], bufferBytes/2+i*(n/2), n/2, to, 1000*i))
 							posted = append(posted, d)
 						}
 						for i, d := range posted {
@@ -833,9 +630,7 @@ func TestTransportReadsToTheLimit(t *testing.T) {
 						clear(p.Mem.Bytes()[bufferBytes/2:])
 					}
 					p.ended("all")
-					if err := e.counted("no request was dropped", map[layout.Counter]uint32{layout.CounterReceiveReadLimit: 0, layout.CounterRetransmitFrame: 0}); err != nil {
-						return err
-					}
+					check(e.counted("no request was dropped", map[layout.Counter]uint32{layout.CounterReceiveReadLimit: 0, layout.CounterRetransmitFrame: 0}))
 					return p.Settled(p.other())
 				}
 				r := cardRun{transport: driver.Transport{ReadLimit: limit}, recorded: true}.must(t, side, side)
@@ -867,19 +662,11 @@ func TestTransportOneReadTooMany(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		const reads = 12
 		client := func(e *Env) error {
-			p, to, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
-			if err := p.until(cornerBegin); err != nil {
-				return err
-			}
+			p, to := must2(e.join(reliableRights(level)))
+			check(p.until(cornerBegin))
 			var posted []*vipl.Descriptor
 			for i := range reads {
-				d, err := p.transferOf(transferKinds[3], 200*i, 200, to, 10*i)
-				if err != nil {
-					return err
-				}
+				d := must(p.transferOf(transferKinds[3], 200*i, 200, to, 10*i))
 				posted = append(posted, d)
 			}
 			for i, d := range posted {
@@ -887,28 +674,19 @@ func TestTransportOneReadTooMany(t *testing.T) {
 				p.Sent(what, d, didRead(200))
 				e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[200*i:][:200], Pattern(bufferBytes, 7)[10*i:][:200]))
 			}
-			if err := p.answersAcknowledged(); err != nil {
-				return err
-			}
+			check(p.answersAcknowledged())
 			p.ended("all")
 			return p.Settled(1)
 		}
 		server := func(e *Env) error {
-			p, _, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
+			p, _ := must2(e.join(reliableRights(level)))
 			copy(p.Mem.Bytes(), Pattern(bufferBytes, 7))
-			if err := p.answersAcknowledged(); err != nil {
-				return err
-			}
+			check(p.answersAcknowledged())
 			dropped, err := e.NIC.Counter(e.T, layout.CounterReceiveReadLimit)
 			e.Is("counter", err, nil)
 			e.That("a request was dropped", dropped > 0)
 			p.ended("all")
-			if err := e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: reads}); err != nil {
-				return err
-			}
+			check(e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: reads}))
 			return p.Settled(0)
 		}
 		r := cardRun{faults: "0>1:drop=operation acknowledge 20ms..20.2ms", transport: cornerTransport}.must(t, client, server)
@@ -922,49 +700,31 @@ func TestTransportCompletionQueueFull(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		const messages = 24
 		side := func(e *Env) error {
-			c, err := e.NIC.CreateCQ(e.T, 4)
-			if err != nil {
-				return err
-			}
+			c := must(e.NIC.CreateCQ(e.T, 4))
 			a := reliableRights(level)
 			if e.H.Node() == 0 {
 				a.SendCQ = c
 			} else {
 				a.RecvCQ = c
 			}
-			p, _, err := e.join(a)
-			if err != nil {
-				return err
-			}
+			p, _ := must2(e.join(a))
 			for round := range 2 {
 				var posted []*vipl.Descriptor
-				if err := p.Meet(p.other()); err != nil {
-					return err
-				}
+				check(p.Meet(p.other()))
 				if e.H.Node() == 1 {
 					for range messages {
-						d, err := p.Receive(0, 2000)
-						if err != nil {
-							return err
-						}
+						d := must(p.Receive(0, 2000))
 						posted = append(posted, d)
 					}
 				}
-				if err := p.Meet(p.other()); err != nil {
-					return err
-				}
+				check(p.Meet(p.other()))
 				if e.H.Node() == 0 {
 					for range messages {
-						d, err := p.Send(0, 2000)
-						if err != nil {
-							return err
-						}
+						d := must(p.Send(0, 2000))
 						posted = append(posted, d)
 					}
 				}
-				if err := p.T.Sleep(10 * host.Millisecond); err != nil {
-					return err
-				}
+				check(p.T.Sleep(10 * host.Millisecond))
 				receive, what := e.H.Node() == 1, fmt.Sprintf("node %d, round %d", e.H.Node(), round)
 				for range c.Entries() {
 					e.Entry(what, c, p.VI, receive)
@@ -982,7 +742,7 @@ func TestTransportCompletionQueueFull(t *testing.T) {
 				}
 			}
 			p.InState("in the end", vipl.Connected)
-			_, err = p.NIC.NextError(p.T)
+			_, err := p.NIC.NextError(p.T)
 			e.Is("nothing asynchronous", err, vipl.ErrNotDone)
 			return p.Settled(p.other())
 		}
@@ -998,32 +758,20 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 	const n = 12000
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		side := func(e *Env) error {
-			p, to, err := e.join(reliableRights(level))
-			if err != nil {
-				return err
-			}
+			p, to := must2(e.join(reliableRights(level)))
 			for round := range 4 {
 				own := Pattern(n, 10*round+e.H.Node())
 				clear(p.Mem.Bytes())
 				copy(p.Mem.Bytes(), own)
-				d, err := p.Receive(75000, 8)
-				if err != nil {
-					return err
-				}
-				if err := p.Meet(p.other()); err != nil {
-					return err
-				}
+				d := must(p.Receive(75000, 8))
+				check(p.Meet(p.other()))
 				read, write, plain := p.Next(), p.Next(), p.Next()
 				read.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(n, n))
 				write.SetRDMAWrite(to.Address+2*n, to.Handle, p.Mem.Segment(n, n))
 				write.SetFence()
-				if err := plain.SetSend(p.Mem.Segment(2*n-8, 8)); err != nil {
-					return err
-				}
+				check(plain.SetSend(p.Mem.Segment(2*n-8, 8)))
 				for _, d := range []*vipl.Descriptor{read, write, plain} {
-					if err := p.VI.PostSend(p.T, d); err != nil {
-						return err
-					}
+					check(p.VI.PostSend(p.T, d))
 				}
 				what := fmt.Sprintf("node %d, round %d", e.H.Node(), round)
 				p.Sent(what+": read", read, didRead(n))
@@ -1033,9 +781,7 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 				e.That(what+": what was read", bytes.Equal(p.Mem.Bytes()[n:][:n], Pattern(n, 10*round+p.other())))
 				e.That(what+": what the peer read was written back", bytes.Equal(p.Mem.Bytes()[2*n:][:n], own))
 				e.That(what+": and its end sent", bytes.Equal(p.Mem.Bytes()[75000:][:8], own[n-8:]))
-				if err := p.Meet(p.other()); err != nil {
-					return err
-				}
+				check(p.Meet(p.other()))
 			}
 			p.ended("all")
 			return p.Settled(p.other())
@@ -1064,92 +810,53 @@ func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				client := func(e *Env) error {
-					p, to, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, to := must2(e.join(reliableRights(level)))
 					for i, after := range instants {
 						at, what := cornerBegin+host.Time(i)*every, fmt.Sprintf("disconnect after %v", after)
-						if err := p.until(at + 10*host.Microsecond); err != nil {
-							return err
-						}
+						check(p.until(at + 10*host.Microsecond))
 						copy(p.Mem.Bytes(), Pattern(bufferBytes, 5))
-						waiting, err := p.Receive(70000, 8)
-						if err != nil {
-							return err
-						}
+						waiting := must(p.Receive(70000, 8))
 						var posted []*vipl.Descriptor
 						for k := range messages {
-							d, err := p.transferOf(kind, 100*k, n, to, 0)
-							if err != nil {
-								return err
-							}
+							d := must(p.transferOf(kind, 100*k, n, to, 0))
 							posted = append(posted, d)
 						}
-						if err := p.T.Sleep(after); err != nil {
-							return err
-						}
+						check(p.T.Sleep(after))
 						e.Is(what, p.VI.Disconnect(p.T), nil)
 						p.InState(what, vipl.Idle)
 						p.flushedAll(what, p.VI.SendDone, kind.operation, posted)
 						p.flushedAll(what, p.VI.RecvDone, layout.StatusOperationReceive, []*vipl.Descriptor{waiting})
 						p.ended(what)
-						if err := p.memory(what, Pattern(bufferBytes, 5)); err != nil {
-							return err
-						}
-						if err := p.until(at + every/2 + 10*host.Microsecond); err != nil {
-							return err
-						}
-						if err := p.Redial(1); err != nil {
-							return fmt.Errorf("%s: %w", what, err)
-						}
+						check(p.memory(what, Pattern(bufferBytes, 5)))
+						check(p.until(at + every/2 + 10*host.Microsecond))
+						step(p.Redial(1), "%s", what)
 						copy(p.Mem.Bytes(), Pattern(n, i))
-						d, err := p.Send(0, n)
-						if err != nil {
-							return err
-						}
+						d := must(p.Send(0, n))
 						p.Sent(what+": of the next connection", d, DidSend(n))
-						if err := p.Meet(1); err != nil {
-							return err
-						}
+						check(p.Meet(1))
 					}
 					return p.Settled(1)
 				}
 				server := func(e *Env) error {
-					p, _, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, _ := must2(e.join(reliableRights(level)))
 					for i, after := range instants {
 						what := fmt.Sprintf("disconnect after %v", after)
 						clear(p.Mem.Bytes())
 						var posted []*vipl.Descriptor
 						for range messages {
-							d, err := p.Receive(0, n)
-							if err != nil {
-								return err
-							}
+							d := must(p.Receive(0, n))
 							posted = append(posted, d)
 						}
 						p.told(what, nil)
 						p.flushedAll(what, p.VI.RecvDone, layout.StatusOperationReceive, posted)
 						e.Is(what+": the server's", p.VI.Disconnect(p.T), nil)
 						p.ended(what)
-						if err := p.memory(what+": nothing came", make([]byte, bufferBytes)); err != nil {
-							return err
-						}
-						d, err := p.Receive(0, n)
-						if err != nil {
-							return err
-						}
-						if err := p.Again(); err != nil {
-							return fmt.Errorf("%s: %w", what, err)
-						}
+						check(p.memory(what+": nothing came", make([]byte, bufferBytes)))
+						d := must(p.Receive(0, n))
+						step(p.Again(), "%s", what)
 						p.Take(what+": of the next connection", d, Received(n))
 						e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[:n], Pattern(n, i)))
-						if err := p.Meet(0); err != nil {
-							return err
-						}
+						check(p.Meet(0))
 					}
 					return p.Settled(0)
 				}
@@ -1180,41 +887,20 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 				client := func(e *Env) error {
-					p, _, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, _ := must2(e.join(reliableRights(level)))
 					copy(p.Mem.Bytes(), Pattern(bufferBytes, 5))
-					old, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{})
-					if err != nil {
-						return err
-					}
+					old := must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{}))
 					d, data := p.Next(), old.Segment(0, n)
 					if c.descriptor {
-						if old, err = p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{}); err != nil {
-							return err
-						}
-						if d, err = old.Descriptor(2048, 1); err != nil {
-							return err
-						}
+						old = must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{}))
+						d = must(old.Descriptor(2048, 1))
 						data = p.Mem.Segment(0, n)
 					}
-					if err := d.SetSend(data); err != nil {
-						return err
-					}
-					if err := p.until(cornerBegin + 10*host.Microsecond); err != nil {
-						return err
-					}
-					if err := p.VI.PostSend(p.T, d); err != nil {
-						return err
-					}
-					behind, err := p.Send(0, n)
-					if err != nil {
-						return err
-					}
-					if err := p.T.Sleep(150 * host.Microsecond); err != nil {
-						return err
-					}
+					check(d.SetSend(data))
+					check(p.until(cornerBegin + 10*host.Microsecond))
+					check(p.VI.PostSend(p.T, d))
+					behind := must(p.Send(0, n))
+					check(p.T.Sleep(150 * host.Microsecond))
 					begin := p.T.Now()
 					e.Is("deregister", old.Deregister(p.T), nil)
 					e.That(fmt.Sprintf("the deregistration took %v", p.T.Now()-begin), p.T.Now()-begin < 30*host.Microsecond)
@@ -1224,16 +910,10 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 					return p.retire(c.name, 1)
 				}
 				server := func(e *Env) error {
-					p, _, err := e.join(reliableRights(level))
-					if err != nil {
-						return err
-					}
+					p, _ := must2(e.join(reliableRights(level)))
 					var posted []*vipl.Descriptor
 					for range 3 {
-						d, err := p.Receive(0, n)
-						if err != nil {
-							return err
-						}
+						d := must(p.Receive(0, n))
 						posted = append(posted, d)
 					}
 					came := 0

@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"hvia/conformance/conformtest"
 	"hvia/driver"
-	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -68,13 +66,8 @@ func recovers(kind transferKind) (client, server func(p *Peer, to Remote) error)
 	const n = 3000
 	client = func(p *Peer, to Remote) error {
 		for k := range troubles {
-			if err := p.until(troubleAt(k, sentAgainAfter)); err != nil {
-				return err
-			}
-			d, err := p.transferOf(kind, 50000, n, to, 50000)
-			if err != nil {
-				return err
-			}
+			check(p.until(troubleAt(k, sentAgainAfter)))
+			d := must(p.transferOf(kind, 50000, n, to, 50000))
 			p.Sent(fmt.Sprintf("%s %d", kind.name, k), d, kind.well(n))
 		}
 		return nil
@@ -84,9 +77,7 @@ func recovers(kind transferKind) (client, server func(p *Peer, to Remote) error)
 			return nil
 		}
 		for range troubles {
-			if _, err := p.Receive(50000, n); err != nil {
-				return err
-			}
+			must(p.Receive(50000, n))
 		}
 		for k := range troubles {
 			_, err := p.VI.RecvWait(p.T, host.Second)
@@ -103,22 +94,13 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 	client = func(p *Peer, _ Remote) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
-			if err := p.until(troubleAt(k, before)); err != nil {
-				return err
-			}
-			d, err := p.Send(50000, 3000)
-			if err != nil {
-				return err
-			}
+			check(p.until(troubleAt(k, before)))
+			d := must(p.Send(50000, 3000))
 			p.told(what, nil)
 			p.Sent(what, d, sent)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
-			if err := p.until(again(k)); err != nil {
-				return err
-			}
-			if err := p.Redial(1); err != nil {
-				return fmt.Errorf("%s: %w", what, err)
-			}
+			check(p.until(again(k)))
+			step(p.Redial(1), "%s", what)
 		}
 		return nil
 	}
@@ -127,9 +109,7 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 			what := fmt.Sprintf("break %d", k)
 			p.told(what, told)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
-			if err := p.Again(); err != nil {
-				return fmt.Errorf("%s: %w", what, err)
-			}
+			step(p.Again(), "%s", what)
 		}
 		return nil
 	}
@@ -183,52 +163,33 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 		to    Remote
 	}
 	// side sets up both VIs of a host and hands the second one to the other thread.
-	side := func(run func(p *Peer) error) func(*host.Thread, *driver.Host) error {
-		return func(th *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(th, h)
-			if err != nil {
-				return err
-			}
-			e := &Env{T: th, H: h, NIC: nic}
+	side := func(run func(p *Peer) error) Main {
+		return func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
 			a := reliableRights(stream)
 			a.EnableRDMARead = stream != vipl.Unreliable
-			p, to, err := e.join(a)
-			if err != nil {
-				return err
-			}
-			q, err := p.Another(reliableRights(other), 1024)
-			if err != nil {
-				return err
-			}
+			p, to := must2(e.join(a))
+			q := must(p.Another(reliableRights(other), 1024))
 			e.That(fmt.Sprintf("the VIs are 0 and 1, not %d and %d", p.VI.Index(), q.VI.Index()), p.VI.Index() == 0 && q.VI.Index() == 1)
-			peers[h.Node()].other, peers[h.Node()].to = q, to
-			if err := th.Send(host.ThreadID{Node: h.Node(), Rank: 2}, nil); err != nil {
-				return err
-			}
-			return errors.Join(append(e.Fail, run(p))...)
+			peers[e.H.Node()].other, peers[e.H.Node()].to = q, to
+			check(e.T.Send(host.ThreadID{Node: e.H.Node(), Rank: 2}, nil))
+			return run(p)
 		}
 	}
-	beside := func(run func(p *Peer, to Remote) error) func(*host.Thread, *driver.Host) error {
-		return func(th *host.Thread, h *driver.Host) error {
-			if _, ok, err := th.Receive(host.Second); err != nil || !ok {
-				return errors.Join(err, errors.New("the other VI is not there"))
-			}
-			q := peers[h.Node()].other
-			e := &Env{T: th, H: h, NIC: q.NIC}
-			err := run(&Peer{Env: e, VI: q.VI, buf: q.buf, Mem: q.Mem, descriptors: q.descriptors, posted: q.posted}, peers[h.Node()].to)
-			return errors.Join(append(e.Fail, err)...)
+	beside := func(run func(p *Peer, to Remote) error) Main {
+		return func(e *Env) error {
+			_, ok := must2(e.T.Receive(host.Second))
+			e.That("the other VI is there", ok)
+			q := peers[e.H.Node()].other
+			e.NIC = q.NIC
+			return run(&Peer{Env: e, VI: q.VI, buf: q.buf, Mem: q.Mem, descriptors: q.descriptors, posted: q.posted}, peers[e.H.Node()].to)
 		}
 	}
 	client := func(p *Peer) error {
 		for i := range streamMessages {
-			if err := p.until(streamAt(i)); err != nil {
-				return err
-			}
+			check(p.until(streamAt(i)))
 			copy(p.Mem.Bytes()[source(i):], text(i))
-			d, err := p.Send(source(i), streamBytes)
-			if err != nil {
-				return err
-			}
+			d := must(p.Send(source(i), streamBytes))
 			d2, err := p.VI.SendWait(p.T, streamPeriod)
 			p.Completed(fmt.Sprintf("message %d of the stream", i), d2, d, err, DidSend(streamBytes))
 		}
@@ -238,10 +199,7 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	server := func(p *Peer) error {
 		var posted []*vipl.Descriptor
 		for i := range streamMessages + 1 { // behind the last message there is a descriptor, too
-			d, err := p.Receive(source(i), streamBytes)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(source(i), streamBytes))
 			posted = append(posted, d)
 		}
 		for i, d := range posted[:streamMessages] {
@@ -253,8 +211,8 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 		return p.Settled(0)
 	}
 	r, err := cardRun{faults: d.faults(), transport: driver.Transport{RetryTimeout: isolationTimeout, RetryLimit: isolationRetries}, recorded: true}.try(t,
-		fabric.Program{Node: 0, Name: "stream", Main: side(client)}, fabric.Program{Node: 1, Name: "stream", Main: side(server)},
-		fabric.Program{Node: 0, Name: "beside", Main: beside(d.client)}, fabric.Program{Node: 1, Name: "beside", Main: beside(d.server)})
+		Program(0, "stream", side(client)), Program(1, "stream", side(server)),
+		Program(0, "beside", beside(d.client)), Program(1, "beside", beside(d.server)))
 	require.NoError(t, err, d.name)
 	if d.lost != "" {
 		require.GreaterOrEqual(t, r.done(0, layout.WireFaultDrop)+r.done(1, layout.WireFaultDrop), uint64(troubles))

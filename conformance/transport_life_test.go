@@ -40,41 +40,22 @@ type manyReads struct {
 }
 
 func (x *manyReads) client(e *Env) error {
-	p, err := e.Dial(1, reliableRights(x.level))
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
-	b, err := e.NIC.Alloc(e.T, x.vis*x.n)
-	if err != nil {
-		return err
-	}
-	room, err := e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{})
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, reliableRights(x.level)))
+	to := must(p.Hear())
+	b := must(e.NIC.Alloc(e.T, x.vis*x.n))
+	room := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
 	list := []*Peer{p}
 	for i := 1; i < x.vis; i++ {
-		v, err := e.NIC.CreateVI(e.T, reliableRights(x.level))
-		if err != nil {
-			return err
-		}
+		v := must(e.NIC.CreateVI(e.T, reliableRights(x.level)))
 		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors}
-		if err := q.Redial(1); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
+		step(q.Redial(1), "connection %d", i)
 		list = append(list, q)
 	}
 	begin := e.T.Now()
 	for i, q := range list {
 		d := p.Next()
 		d.SetRDMARead(to.Address, to.Handle, room.Segment(i*x.n, x.n))
-		if err := q.VI.PostSend(e.T, d); err != nil {
-			return fmt.Errorf("VI %d: %w", i, err)
-		}
+		step(q.VI.PostSend(e.T, d), "VI %d", i)
 	}
 	for i, q := range list {
 		if _, err := q.VI.SendWait(e.T, 2*host.Second); err != nil {
@@ -85,37 +66,20 @@ func (x *manyReads) client(e *Env) error {
 		q.InState("all the time", vipl.Connected)
 	}
 	x.took = e.T.Now() - begin
-	if x.counters, err = e.counters(lifeCounters...); err != nil {
-		return err
-	}
+	x.counters = must(e.counters(lifeCounters...))
 	return p.Settled(1)
 }
 
 func (x *manyReads) server(e *Env) error {
-	p, err := e.Serve(reliableRights(x.level))
-	if err != nil {
-		return err
-	}
-	source, err := p.openMemory()
-	if err != nil {
-		return err
-	}
+	p := must(e.Serve(reliableRights(x.level)))
+	source := must(p.openMemory())
 	copy(source.Bytes(), Pattern(x.n, 3))
-	if err := p.tellRegion(0, source); err != nil {
-		return err
-	}
+	check(p.tellRegion(0, source))
 	for i := 1; i < x.vis; i++ {
-		v, err := e.NIC.CreateVI(e.T, reliableRights(x.level))
-		if err != nil {
-			return err
-		}
+		v := must(e.NIC.CreateVI(e.T, reliableRights(x.level)))
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
-		if err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
-		if err := r.Accept(e.T, v); err != nil {
-			return fmt.Errorf("connection %d: %w", i, err)
-		}
+		step(err, "connection %d", i)
+		step(r.Accept(e.T, v), "connection %d", i)
 	}
 	return p.Settled(0)
 }
@@ -185,37 +149,21 @@ func (x *lossyMix) side(side int) Main {
 		if err != nil {
 			return err
 		}
-		open, err := p.openMemory()
-		if err != nil {
-			return err
-		}
-		if err := p.tellRegion(1-side, open); err != nil {
-			return err
-		}
-		to, err := p.Hear()
-		if err != nil {
-			return err
-		}
+		open := must(p.openMemory())
+		check(p.tellRegion(1-side, open))
+		to := must(p.Hear())
 		var receives, posted []*vipl.Descriptor
 		for _, o := range x.sides[1-side] {
 			if !o.kind.receives() {
 				continue
 			}
-			d, err := p.Receive(0, transferLongest)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, transferLongest))
 			receives = append(receives, d)
 		}
-		if err := p.Meet(1 - side); err != nil {
-			return err
-		}
+		check(p.Meet(1 - side))
 		begin := e.T.Now()
 		for _, o := range x.sides[side] {
-			d, err := p.transferOf(o.kind, 0, o.n, to, 0)
-			if err != nil {
-				return err
-			}
+			d := must(p.transferOf(o.kind, 0, o.n, to, 0))
 			posted = append(posted, d)
 		}
 		for i, o := range x.sides[side] {
@@ -225,15 +173,10 @@ func (x *lossyMix) side(side int) Main {
 			}
 		}
 		for range receives {
-			if _, err := p.VI.RecvWait(e.T, 20*host.Second); err != nil {
-				return err
-			}
+			must(p.VI.RecvWait(e.T, 20*host.Second))
 		}
 		x.took = max(x.took, e.T.Now()-begin)
-		list, err := e.counters(lifeCounters...)
-		if err != nil {
-			return err
-		}
+		list := must(e.counters(lifeCounters...))
 		x.lost[side], x.times[side] = list[layout.CounterRetryExhausted], list[layout.CounterRetryTimeout]
 		return p.Meet(1 - side)
 	}
@@ -266,44 +209,28 @@ func TestDeadPeer(t *testing.T) {
 			var noticed host.Time
 			reads := c.name == "a read waits"
 			client := func(e *Env) error {
-				p, err := e.Dial(1, reliableRights(vipl.ReliableDelivery))
-				if err != nil {
-					return err
-				}
-				to, err := p.Hear()
-				if err != nil {
-					return err
-				}
+				p := must(e.Dial(1, reliableRights(vipl.ReliableDelivery)))
+				to := must(p.Hear())
 				at := dies
 				if reads {
 					at -= 30 * host.Millisecond // more than the limit of a peer that is silent
 				}
-				if err := p.until(at); err != nil {
-					return err
-				}
+				check(p.until(at))
 				d := p.Next()
 				if reads {
 					d.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, 4))
 				} else {
 					d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
 				}
-				if err := p.VI.PostSend(e.T, d); err != nil {
-					return err
-				}
-				_, err = p.VI.SendWait(e.T, host.Second)
+				check(p.VI.PostSend(e.T, d))
+				_, err := p.VI.SendWait(e.T, host.Second)
 				noticed = e.T.Now()
 				e.Is("the operation", err, vipl.ErrDescriptor)
 				return nil
 			}
 			server := func(e *Env) error {
-				p, err := e.Serve(reliableRights(vipl.ReliableDelivery))
-				if err != nil {
-					return err
-				}
-				r, err := p.openMemory()
-				if err != nil {
-					return err
-				}
+				p := must(e.Serve(reliableRights(vipl.ReliableDelivery)))
+				r := must(p.openMemory())
 				return errors.Join(p.tellRegion(0, r), p.until(dies+50*host.Millisecond))
 			}
 			cardRun{faults: c.faults}.must(t, client, server)
@@ -326,44 +253,24 @@ func TestReadThatIsNeverAnswered(t *testing.T) {
 	var took host.Time
 	var counters map[layout.Counter]uint32
 	client := func(e *Env) error {
-		p, err := e.Dial(1, reliableRights(vipl.ReliableDelivery))
-		if err != nil {
-			return err
-		}
-		to, err := p.Hear()
-		if err != nil {
-			return err
-		}
+		p := must(e.Dial(1, reliableRights(vipl.ReliableDelivery)))
+		to := must(p.Hear())
 		begin := e.T.Now()
 		d := p.Next()
 		d.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, 4))
-		if err := p.VI.PostSend(e.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(e.T, d))
 		got, err := p.VI.SendWait(e.T, 2*want)
 		took = e.T.Now() - begin
 		p.Completed("the read", got, d, err, didRead(0).failed(transportError))
 		p.told("the read", nil)
-		if counters, err = e.counters(lifeCounters...); err != nil {
-			return err
-		}
+		counters = must(e.counters(lifeCounters...))
 		return p.Settled(1)
 	}
 	server := func(e *Env) error {
-		p, err := e.Serve(reliableRights(vipl.ReliableDelivery))
-		if err != nil {
-			return err
-		}
-		r, err := p.openMemory()
-		if err != nil {
-			return err
-		}
-		if err := p.tellRegion(0, r); err != nil {
-			return err
-		}
-		if err := e.T.Sleep(want); err != nil {
-			return err
-		}
+		p := must(e.Serve(reliableRights(vipl.ReliableDelivery)))
+		r := must(p.openMemory())
+		check(p.tellRegion(0, r))
+		check(e.T.Sleep(want))
 		return p.Settled(0)
 	}
 	cardRun{faults: "1>0:drop=operation rdmareadresponse", transport: transport}.must(t, client, server)

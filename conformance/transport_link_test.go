@@ -55,27 +55,15 @@ func TestTransportWithoutLink(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	const n, messages = 60000, 32
 	client := func(e *Env) error {
-		p, to, err := e.join(Writable)
-		if err != nil {
-			return err
-		}
-		region, err := p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{})
-		if err != nil {
-			return err
-		}
-		if err := p.until(cornerBegin + 10*host.Microsecond); err != nil {
-			return err
-		}
+		p, to := must2(e.join(Writable))
+		region := must(p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{}))
+		check(p.until(cornerBegin + 10*host.Microsecond))
 		for range messages {
 			d := p.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, region.Segment(0, n))
-			if err := p.VI.PostSend(p.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(p.T, d))
 		}
-		if err := p.T.Sleep(5 * host.Millisecond); err != nil {
-			return err
-		}
+		check(p.T.Sleep(5 * host.Millisecond))
 		for _, call := range []struct {
 			name string
 			do   func(*host.Thread) error
@@ -90,37 +78,20 @@ func TestTransportWithoutLink(t *testing.T) {
 		}
 		e.Is("destroy", p.VI.Destroy(p.T), nil)
 		e.That("all of it without a link", p.T.Now() < cornerBegin+100*host.Millisecond)
-		dropped, err := p.NIC.Counter(p.T, layout.CounterMacTransmitDropped)
-		if err != nil {
-			return err
-		}
+		dropped := must(p.NIC.Counter(p.T, layout.CounterMacTransmitDropped))
 		e.That("frames were dropped and counted", dropped > 0)
-		all, err := p.events(cornerBegin + 110*host.Millisecond)
-		if err != nil {
-			return err
-		}
+		all := must(p.events(cornerBegin + 110*host.Millisecond))
 		link, lost, others := splitEvents(all)
 		e.That(fmt.Sprintf("reported: %v", all), slices.Equal(link, linkEvents) && len(lost) == 0 && others == 0)
 		q, err := p.Another(Writable, 100)
-		if err != nil {
-			return fmt.Errorf("with the link again: %w", err)
-		}
-		d, err := q.Write(0, n, to, 0)
-		if err != nil {
-			return err
-		}
+		step(err, "with the link again")
+		d := must(q.Write(0, n, to, 0))
 		q.Sent("with the link again", d, outcome{operation: layout.StatusOperationRDMAWrite, length: n})
 		return q.Meet(1)
 	}
 	server := func(e *Env) error {
-		p, _, err := e.join(Writable)
-		if err != nil {
-			return err
-		}
-		q, err := p.Another(Writable, 100)
-		if err != nil {
-			return err
-		}
+		p, _ := must2(e.join(Writable))
+		q := must(p.Another(Writable, 100))
 		return q.Meet(0)
 	}
 	r := cardRun{faults: "link=down 20ms..120ms"}.must(t, client, server)
@@ -138,7 +109,7 @@ func TestTransportLinkOutage(t *testing.T) {
 		lost   int
 	}{{5 * host.Millisecond, 0}, {50 * host.Millisecond, 1}} {
 		t.Run(c.outage.String(), func(t *testing.T) {
-			check := func(e *Env, what string, all []driver.AsyncError, peers []*Peer) {
+			reported := func(e *Env, what string, all []driver.AsyncError, peers []*Peer) {
 				link, lost, others := splitEvents(all)
 				e.That(fmt.Sprintf("%s: reported %v", what, all), slices.Equal(link, linkEvents) && others == 0)
 				for _, q := range peers {
@@ -157,26 +128,15 @@ func TestTransportLinkOutage(t *testing.T) {
 			}
 			const end = cornerBegin + 200*host.Millisecond
 			client := func(e *Env) error {
-				peers, to, err := lines(e)
-				if err != nil {
-					return err
-				}
-				if err := peers[0].until(cornerBegin + 10*host.Microsecond); err != nil {
-					return err
-				}
+				peers, to := must2(lines(e))
+				check(peers[0].until(cornerBegin + 10*host.Microsecond))
 				var posted []*vipl.Descriptor
 				for _, q := range peers {
-					d, err := q.Write(0, n, to, 0)
-					if err != nil {
-						return err
-					}
+					d := must(q.Write(0, n, to, 0))
 					posted = append(posted, d)
 				}
-				all, err := peers[0].events(end)
-				if err != nil {
-					return err
-				}
-				check(e, "client", all, peers)
+				all := must(peers[0].events(end))
+				reported(e, "client", all, peers)
 				want := outcome{operation: layout.StatusOperationRDMAWrite, length: n}
 				if c.lost != 0 {
 					want = outcome{operation: layout.StatusOperationRDMAWrite}.failed(transportError)
@@ -187,15 +147,9 @@ func TestTransportLinkOutage(t *testing.T) {
 				return peers[0].Meet(1)
 			}
 			server := func(e *Env) error {
-				peers, _, err := lines(e)
-				if err != nil {
-					return err
-				}
-				all, err := peers[0].events(end)
-				if err != nil {
-					return err
-				}
-				check(e, "server", all, peers)
+				peers, _ := must2(lines(e))
+				all := must(peers[0].events(end))
+				reported(e, "server", all, peers)
 				return peers[0].Meet(0)
 			}
 			cardRun{faults: fmt.Sprintf("link=down 20ms..%dms", (cornerBegin+c.outage)/host.Millisecond)}.must(t, client, server)

@@ -131,54 +131,30 @@ var transferCounters = []layout.Counter{layout.CounterRewind, layout.CounterRetr
 
 // room is memory for two halves.
 func (p *Peer) room() (*vipl.Region, error) {
-	b, err := p.NIC.Alloc(p.T, 2*transferHalf)
-	if err != nil {
-		return nil, err
-	}
+	b := must(p.NIC.Alloc(p.T, 2*transferHalf))
 	return p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 func (x *transfer) initiate(e *Env) error {
-	p, err := e.Dial(1, reliableRights(x.level))
-	if err != nil {
-		return err
-	}
-	room, err := p.room()
-	if err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(e.Dial(1, reliableRights(x.level)))
+	room := must(p.room())
+	to := must(p.Hear())
 	for _, r := range x.rounds {
 		if x.kind.reads() {
-			if err := r.untouched(room.Bytes()); err != nil {
-				return err
-			}
+			check(r.untouched(room.Bytes()))
 		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 		begin := p.T.Now()
-		if err := x.post(p, r, room, to); err != nil {
-			return err
-		}
+		check(x.post(p, r, room, to))
 		x.busy += p.T.Now() - begin
 		if x.kind.reads() {
-			if err := r.holds(room.Bytes()); err != nil {
-				return err
-			}
+			check(r.holds(room.Bytes()))
 		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		check(p.Meet(1))
 	}
 	p.ended("all messages")
 	p.InState("all messages", vipl.Connected)
-	if x.counters[0], err = e.counters(transferCounters...); err != nil {
-		return err
-	}
+	x.counters[0] = must(e.counters(transferCounters...))
 	return p.Settled(1)
 }
 
@@ -196,16 +172,12 @@ func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Remote) 
 		case layout.StatusOperationRDMAWrite:
 			d.SetRDMAWrite(to.Address+uint64(m.at), to.Handle, own)
 		default:
-			if err := d.SetSend(own); err != nil {
-				return err
-			}
+			check(d.SetSend(own))
 		}
 		if x.kind.immediate {
 			d.AttachImmediate(uint32(m.number))
 		}
-		if err := p.VI.PostSend(p.T, d); err != nil {
-			return err
-		}
+		check(p.VI.PostSend(p.T, d))
 		posted = append(posted, d)
 	}
 	for i, m := range r.messages {
@@ -215,27 +187,15 @@ func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Remote) 
 }
 
 func (x *transfer) answer(e *Env) error {
-	p, err := e.Serve(reliableRights(x.level))
-	if err != nil {
-		return err
-	}
-	room, err := p.room()
-	if err != nil {
-		return err
-	}
-	if err := p.tellRegion(0, room); err != nil {
-		return err
-	}
+	p := must(e.Serve(reliableRights(x.level)))
+	room := must(p.room())
+	check(p.tellRegion(0, room))
 	for _, r := range x.rounds {
-		if err := x.await(p, r, room); err != nil {
-			return err
-		}
+		check(x.await(p, r, room))
 	}
 	p.ended("all messages")
 	p.InState("all messages", vipl.Connected)
-	if x.counters[1], err = e.counters(transferCounters...); err != nil {
-		return err
-	}
+	x.counters[1] = must(e.counters(transferCounters...))
 	return p.Settled(0)
 }
 
@@ -245,14 +205,10 @@ func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
 		for _, m := range r.messages {
 			copy(room.Bytes()[r.source(m):], Pattern(m.n, m.number))
 		}
-		if err := p.Meet(0); err != nil { // the reads may begin
-			return err
-		}
+		check(p.Meet(0)) // the reads may begin
 		return p.Meet(0)
 	}
-	if err := r.untouched(room.Bytes()); err != nil {
-		return err
-	}
+	check(r.untouched(room.Bytes()))
 	var posted []*vipl.Descriptor
 	for _, m := range r.messages {
 		if !x.kind.receives() {
@@ -263,17 +219,11 @@ func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
 		if x.kind.operation == layout.StatusOperationSend {
 			segments = append(segments, room.Segment(m.at, m.n))
 		}
-		if err := d.SetReceive(segments...); err != nil {
-			return err
-		}
-		if err := p.VI.PostRecv(p.T, d); err != nil {
-			return err
-		}
+		check(d.SetReceive(segments...))
+		check(p.VI.PostRecv(p.T, d))
 		posted = append(posted, d)
 	}
-	if err := p.Meet(0); err != nil {
-		return err
-	}
+	check(p.Meet(0))
 	for i, d := range posted {
 		m := r.messages[i]
 		want := Received(m.n)
@@ -286,13 +236,9 @@ func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
 		// With reliable delivery the sender may know before the bytes are in memory.
 		m := r.messages[len(r.messages)-1]
 		last := Pattern(m.n, m.number)[m.n-1]
-		if err := room.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }); err != nil {
-			return fmt.Errorf("the end of message %d: %w", m.number, err)
-		}
+		step(room.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }), "the end of message %d", m.number)
 	}
-	if err := r.holds(room.Bytes()); err != nil {
-		return err
-	}
+	check(r.holds(room.Bytes()))
 	return p.Meet(0)
 }
 

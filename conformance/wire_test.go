@@ -12,7 +12,6 @@ import (
 	"hvia/conformance/conformtest"
 	"hvia/driver"
 	"hvia/driver/drivertest"
-	"hvia/fabric"
 	"hvia/host"
 	"hvia/layout"
 	"hvia/vipl"
@@ -47,54 +46,32 @@ func lostFrames(t *testing.T, device driver.Device) {
 							return frames == c.lost+1
 						}
 					}, func(e *Env) error {
-						p, err := e.Dial(1, Writable)
-						if err != nil {
-							return err
-						}
-						to, err := p.Hear()
-						if err != nil {
-							return err
-						}
-						if err := p.Meet(1); err != nil {
-							return err
-						}
+						p := must(e.Dial(1, Writable))
+						to := must(p.Hear())
+						check(p.Meet(1))
 						for range 2 {
 							d := p.Next()
 							d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, n))
 							if !rdma {
-								if err := d.SetSend(p.Mem.Segment(0, n)); err != nil {
-									return err
-								}
+								check(d.SetSend(p.Mem.Segment(0, n)))
 							}
 							if immediate {
 								d.AttachImmediate(7)
 							}
-							if err := p.VI.PostSend(p.T, d); err != nil {
-								return err
-							}
+							check(p.VI.PostSend(p.T, d))
 							_, err := p.VI.SendWait(p.T, host.Second)
 							e.Is("the sender does not see it", err, nil)
 						}
 						return p.Settled(1)
 					}, func(e *Env) error {
-						p, err := e.Serve(Writable)
-						if err != nil {
-							return err
-						}
-						if err := p.Tell(0); err != nil {
-							return err
-						}
+						p := must(e.Serve(Writable))
+						check(p.Tell(0))
 						var receives []*vipl.Descriptor
 						for range 2 {
-							d, err := p.Receive(0, n)
-							if err != nil {
-								return err
-							}
+							d := must(p.Receive(0, n))
 							receives = append(receives, d)
 						}
-						if err := p.Meet(0); err != nil {
-							return err
-						}
+						check(p.Meet(0))
 						want := Received(n)
 						if rdma {
 							want.operation = layout.StatusOperationRemoteRDMAWrite
@@ -107,9 +84,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 							if c.completes {
 								p.Asynchronous("the message was cut off", layout.AsyncErrorRDMAWriteAbort, p.VI)
 							}
-							if err := p.Quiet(); err != nil {
-								return err
-							}
+							check(p.Quiet())
 							_, err := p.VI.RecvDone(p.T)
 							e.Is("an RDMA write uses up nothing", err, vipl.ErrNotDone)
 						} else {
@@ -122,7 +97,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 							p.Take("the whole one", receives[0], whole)
 						}
 						p.InState("in the end", vipl.Connected)
-						_, err = p.NIC.NextError(p.T)
+						_, err := p.NIC.NextError(p.T)
 						e.Is("nothing asynchronous", err, vipl.ErrNotDone)
 						return p.Settled(0)
 					})
@@ -171,44 +146,23 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 			return false
 		}
 	}, func(e *Env) error {
-		p, err := e.Dial(1, Writable)
-		if err != nil {
-			return err
-		}
-		to, err := p.Hear()
-		if err != nil {
-			return err
-		}
+		p := must(e.Dial(1, Writable))
+		to := must(p.Hear())
 		copy(p.Mem.Bytes(), "word")
 		for range changes {
-			if _, err := p.Write(0, 4, to, 0); err != nil {
-				return err
-			}
-			if _, err := p.VI.SendWait(p.T, host.Second); err != nil {
-				return err
-			}
+			must(p.Write(0, 4, to, 0))
+			must(p.VI.SendWait(p.T, host.Second))
 		}
 		// A good one.
-		if _, err := p.Write(0, 4, to, 64); err != nil {
-			return err
-		}
+		must(p.Write(0, 4, to, 64))
 		return p.Settled(1)
 	}, func(e *Env) error {
-		p, err := e.Serve(Writable)
-		if err != nil {
-			return err
-		}
-		if err := p.Tell(0); err != nil {
-			return err
-		}
-		if err := p.Mem.Poll(p.T, 67, 1, host.Second, func() bool { return p.Mem.Bytes()[67] != 0 }); err != nil {
-			return err
-		}
+		p := must(e.Serve(Writable))
+		check(p.Tell(0))
+		check(p.Mem.Poll(p.T, 67, 1, host.Second, func() bool { return p.Mem.Bytes()[67] != 0 }))
 		want := make([]byte, bufferBytes)
 		copy(want[64:], "word")
-		if err := p.memory("the good one", want); err != nil {
-			return err
-		}
+		check(p.memory("the good one", want))
 		counts := map[layout.Counter]uint32{}
 		for _, c := range changes {
 			counts[c.counter]++
@@ -218,7 +172,7 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 			e.Is("counter", err, nil)
 			e.That(fmt.Sprintf("counter %v is %d, want %d", c, got, n), got == n)
 		}
-		_, err = e.NIC.NextError(e.T)
+		_, err := e.NIC.NextError(e.T)
 		e.Is("nothing asynchronous", err, vipl.ErrNotDone)
 		p.InState("in the end", vipl.Connected)
 		return p.Settled(0)
@@ -236,72 +190,37 @@ func pendingConnection(t *testing.T, device driver.Device) {
 	var shared *Peer
 	ready := host.ThreadID{Node: 0, Rank: 2}
 	conformtest.RunFake(t, device, nil,
-		fabric.Program{Node: 0, Name: "connects", Main: func(th *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(th, h)
-			if err != nil {
-				return err
-			}
-			e := &Env{T: th, H: h, NIC: nic}
-			if shared, err = e.Prepare(Writable); err != nil {
-				return err
-			}
-			if err := th.Send(ready, nil); err != nil {
-				return err
-			}
+		Program(0, "connects", func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			shared = must(e.Prepare(Writable))
+			check(e.T.Send(ready, nil))
 			return shared.Redial(1)
-		}},
-		fabric.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(host.Second); err != nil {
-				return err
-			}
-			e := &Env{T: th, NIC: shared.NIC}
+		}),
+		Program(0, "waits", func(e *Env) error {
+			must2(e.T.Receive(host.Second))
+			e.NIC = shared.NIC
 			p := &Peer{Env: e, VI: shared.VI, Mem: shared.Mem, descriptors: shared.descriptors}
-			if err := th.Sleep(5 * host.Millisecond); err != nil {
-				return err
-			}
+			check(e.T.Sleep(5 * host.Millisecond))
 			p.InState("the server lets it wait", vipl.ConnectPending)
-			d, err := p.Receive(0, 16)
-			if err != nil {
-				return err
-			}
-			s, err := p.Send(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, 16))
+			s := must(p.Send(0, 4))
 			p.Sent("posted while pending", s, outcome{bits: FlushedError, operation: layout.StatusOperationSend})
-			_, err = p.VI.RecvDone(p.T)
+			_, err := p.VI.RecvDone(p.T)
 			e.Is("posted while pending", err, vipl.ErrNotDone)
 			p.Take("of the connection", d, Received(4))
-			if err := th.Send(host.ThreadID{Node: 1, Rank: 1}, nil); err != nil {
-				return err
-			}
-			return errors.Join(e.Fail...)
-		}},
-		fabric.Program{Node: 1, Name: "accepts", Main: func(th *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(th, h)
-			if err != nil {
-				return err
-			}
-			p, err := (&Env{T: th, H: h, NIC: nic}).Prepare(Writable)
-			if err != nil {
-				return err
-			}
-			r, err := nic.ConnectWait(th, vipl.NetAddress{Discriminator: "test"}, host.Second)
-			if err != nil {
-				return err
-			}
-			if err := th.Sleep(10 * host.Millisecond); err != nil {
-				return err
-			}
-			if err := r.Accept(th, p.VI); err != nil {
-				return err
-			}
-			if _, err := p.Send(0, 4); err != nil {
-				return err
-			}
-			_, _, err = th.Receive(host.Second)
+			check(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, nil))
+			return nil
+		}),
+		Program(1, "accepts", func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			p := must(e.Prepare(Writable))
+			r := must(e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
+			check(e.T.Sleep(10 * host.Millisecond))
+			check(r.Accept(e.T, p.VI))
+			must(p.Send(0, 4))
+			_, _, err := e.T.Receive(host.Second)
 			return err
-		}})
+		}))
 }
 
 // A wait ends when another thread disconnects the VI, and a Done of one thread
@@ -313,55 +232,37 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	begin := func(e *Env, rank int) error { return e.T.Send(host.ThreadID{Node: 0, Rank: rank}, nil) }
 	var waited, disconnected host.Time
 	conformtest.RunFake(t, device, nil,
-		fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(th, h)
-			if err != nil {
-				return err
-			}
-			e := &Env{T: th, H: h, NIC: nic}
-			if shared, err = e.Prepare(Writable); err != nil {
-				return err
-			}
-			if _, err := shared.Receive(0, 16); err != nil {
-				return err
-			}
+		Program(0, "", func(e *Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			shared = must(e.Prepare(Writable))
+			must(shared.Receive(0, 16))
 			// A descriptor that the card cannot read: only the library can complete it.
 			d2 := shared.Next()
-			if err := d2.SetReceive(); err != nil {
-				return err
-			}
+			check(d2.SetReceive())
 			d2.Handle ^= 0x20
-			if err := shared.VI.PostRecv(th, d2); err != nil {
-				return err
-			}
-			if err := begin(e, 2); err != nil {
-				return err
-			}
-			if err := th.Sleep(host.Millisecond); err != nil {
-				return err
-			}
-			before := th.Now()
-			_, err = shared.VI.RecvDone(th)
+			check(shared.VI.PostRecv(e.T, d2))
+			check(begin(e, 2))
+			check(e.T.Sleep(host.Millisecond))
+			before := e.T.Now()
+			_, err := shared.VI.RecvDone(e.T)
 			e.Is("done beside a wait", err, vipl.ErrNotDone)
-			e.That("it does not block", th.Now()-before < 10*host.Microsecond)
-			disconnected = th.Now()
-			e.Is("disconnect", shared.VI.Disconnect(th), nil)
-			return errors.Join(e.Fail...)
-		}},
-		fabric.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(host.Second); err != nil {
-				return err
-			}
-			e := &Env{T: th, NIC: shared.NIC}
+			e.That("it does not block", e.T.Now()-before < 10*host.Microsecond)
+			disconnected = e.T.Now()
+			e.Is("disconnect", shared.VI.Disconnect(e.T), nil)
+			return nil
+		}),
+		Program(0, "", func(e *Env) error {
+			must2(e.T.Receive(host.Second))
+			e.NIC = shared.NIC
 			for range 2 {
-				d, err := shared.VI.RecvWait(th, host.Second)
+				d, err := shared.VI.RecvWait(e.T, host.Second)
 				e.Flushed("the other thread disconnected", d, err)
 			}
-			waited = th.Now()
-			_, err := shared.VI.RecvWait(th, host.Second)
+			waited = e.T.Now()
+			_, err := shared.VI.RecvWait(e.T, host.Second)
 			e.Is("nothing is left", err, vipl.ErrDescriptor)
-			return errors.Join(e.Fail...)
-		}})
+			return nil
+		}))
 	require.Less(t, waited-disconnected, Promptly)
 }
 
@@ -372,50 +273,30 @@ func errorThread(t *testing.T, device driver.Device) {
 	var told []vipl.ErrorDescriptor
 	var nic *vipl.NIC
 	conformtest.RunFake(t, device, nil,
-		fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
-			var err error
-			if nic, err = vipl.OpenNIC(th, h); err != nil {
-				return err
-			}
-			e := &Env{T: th, H: h, NIC: nic}
-			p, err := e.Prepare(Writable)
-			if err != nil {
-				return err
-			}
-			if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
-				return err
-			}
+		Program(0, "", func(e *Env) error {
+			nic = must(vipl.OpenNIC(e.T, e.H))
+			e.NIC = nic
+			p := must(e.Prepare(Writable))
+			check(e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 			for range 3 {
-				if err := th.Sleep(host.Millisecond); err != nil {
-					return err
-				}
-				if _, err := p.lose(); err != nil {
-					return err
-				}
-				if err := th.Sleep(host.Millisecond); err != nil {
-					return err
-				}
-				if err := p.VI.Disconnect(th); err != nil {
-					return err
-				}
+				check(e.T.Sleep(host.Millisecond))
+				must(p.lose())
+				check(e.T.Sleep(host.Millisecond))
+				check(p.VI.Disconnect(e.T))
 			}
-			return th.Sleep(5 * host.Millisecond)
-		}},
-		fabric.Program{Node: 0, Main: func(th *host.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(host.Second); err != nil {
-				return err
-			}
-			if err := nic.ErrorCallback(func(at *host.Thread, d vipl.ErrorDescriptor) {
-				if at == th {
+			return e.T.Sleep(5 * host.Millisecond)
+		}),
+		Program(0, "", func(e *Env) error {
+			must2(e.T.Receive(host.Second))
+			check(nic.ErrorCallback(func(at *host.Thread, d vipl.ErrorDescriptor) {
+				if at == e.T {
 					told = append(told, d)
 				}
-			}); err != nil {
-				return err
-			}
-			if _, err := nic.ErrorWait(th, 8*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
+			}))
+			if _, err := nic.ErrorWait(e.T, 8*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 				return err
 			}
 			return nil
-		}})
+		}))
 	require.Len(t, told, 3, "each on the thread that waits for them")
 }
