@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"hvia/att"
+	"hvia/driver/card"
 	"hvia/driver/internal/connect"
 	"hvia/host"
 	"hvia/host/mem"
@@ -56,7 +57,7 @@ type agent struct {
 	device  device
 	costs   host.CostModel
 	log     *slog.Logger
-	mac     connect.MAC
+	mac     layout.MAC
 	engine  *connect.Engine
 	started time.Time // free mode's clock
 
@@ -332,7 +333,7 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 }
 
 func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
-	var refused *CommandError
+	var refused *card.CommandError
 	if err != nil && !errors.As(err, &refused) && failed(err) {
 		a.broken(err)
 	}

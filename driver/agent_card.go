@@ -7,56 +7,32 @@ import (
 	"fmt"
 
 	"hvia/att"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/layout"
 )
 
 type cardDevice struct {
 	agent    *agent
-	card     *Card
+	card     *card.Card
 	linkDown bool // according to the card's events
 }
 
 var _ device = (*cardDevice)(nil)
 
 func (d *cardDevice) open() (err error) {
-	if d.card, err = OpenCard(d.agent.thread, d.agent.memory, d.agent.costs); err == nil {
-		d.card.frames = d.agent.frames
-	}
+	d.card, err = card.Open(d.agent.thread, d.agent.memory, d.agent.costs, d.agent.frames)
 	return err
 }
 
-func (d *cardDevice) start() error          { return d.card.Start(d.agent.mac, int(d.agent.table.Limit())) }
-func (d *cardDevice) stop() error           { return d.card.Stop() }
-func (d *cardDevice) identity() Identity    { return d.card.identity }
-func (d *cardDevice) level2Entries() uint32 { return d.card.Level2Entries() }
-
-// enter writes a registration into the card: level 2 in pieces of a page's
-// list, the level-1 entry with the last piece.
-func (d *cardDevice) enter(g att.Registration) error {
-	list, at := g.Level2, g.Entry.Level2Address
-	for len(list) > listEntries {
-		piece := list[:listEntries]
-		if _, err := d.card.Command(layout.CommandOpcodeWriteLevel2, func(b layout.Command) { d.card.setList(b, piece, at) }); err != nil {
-			return err
-		}
-		list, at = list[listEntries:], at+listEntries*layout.AttLevel2Size
-	}
-	_, err := d.card.Command(layout.CommandOpcodeRegisterMemory, func(b layout.Command) {
-		d.card.setList(b, list, at)
-		b.SetIndex(g.Handle.Index())
-		b.SetHandle(uint32(g.Handle))
-		copy(b.Payload(), g.Entry.Encode())
-	})
-	return err
-}
+func (d *cardDevice) start() error                   { return d.card.Start(d.agent.mac, int(d.agent.table.Limit())) }
+func (d *cardDevice) enter(g att.Registration) error { return d.card.Enter(g) }
+func (d *cardDevice) stop() error                    { return d.card.Stop() }
+func (d *cardDevice) identity() card.Identity        { return d.card.Identity() }
+func (d *cardDevice) level2Entries() uint32          { return d.card.Level2Entries() }
 
 func (d *cardDevice) remove(h att.Handle) error {
-	// The command is done when the card has drained every access.
-	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
-		b.SetIndex(h.Index())
-		b.SetHandle(uint32(h))
-	}); err != nil {
+	if err := d.card.Remove(h); err != nil {
 		return err
 	}
 	if err := d.agent.table.Deregister(h); err != nil {
@@ -69,15 +45,12 @@ func (d *cardDevice) remove(h att.Handle) error {
 // allowed and drops cached copies, and enters it again. In between nothing
 // translates.
 func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
-	if _, err := d.card.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
-		b.SetIndex(h.Index())
-		b.SetHandle(uint32(h))
-	}); err != nil {
+	if err := d.card.Remove(h); err != nil {
 		return false, err
 	}
 	g, err := d.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead)
 	if err == nil {
-		err = d.enter(g)
+		err = d.card.Enter(g)
 	}
 	if err != nil {
 		return true, errors.Join(err, d.agent.table.Deregister(h))
@@ -153,7 +126,7 @@ func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.Not
 // notifications takes at most as many as the card can hold, as asyncErrors
 // does.
 func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error {
-	for range 2*d.card.identity.VICount + d.card.identity.CompletionQueues {
+	for range 2*d.card.Identity().VICount + d.card.Identity().CompletionQueues {
 		info, err := d.card.Read(layout.RegisterNotifyInfoOffset)
 		if err != nil || info&layout.RegisterNotifyInfoValidMask == 0 {
 			return err

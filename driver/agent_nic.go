@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hvia/att"
+	"hvia/driver/card"
 	"hvia/driver/internal/softvia"
 	"hvia/host"
 	"hvia/host/mem"
@@ -38,7 +39,7 @@ type mvia struct {
 	memory   *mem.Memory
 	direct   []byte // all of the memory, by physical address
 	costs    host.CostModel
-	ethernet *Ethernet
+	ethernet *card.Ethernet
 	engine   *softvia.Engine[*host.Thread]
 	counts   [layout.CounterSlots]uint32
 	errors   []AsyncError   // queued for the agent
@@ -74,7 +75,7 @@ func (m *mvia) open() (err error) {
 	if m.direct, err = m.memory.MapDirect(); err != nil {
 		return err
 	}
-	m.ethernet, err = OpenEthernet(t, m.memory, m.costs)
+	m.ethernet, err = card.OpenEthernet(t, m.memory, m.costs)
 	return err
 }
 
@@ -90,8 +91,8 @@ func (m *mvia) stop() error {
 	return m.ethernet.Stop(m.agent.thread)
 }
 
-func (m *mvia) identity() Identity {
-	return Identity{
+func (m *mvia) identity() card.Identity {
+	return card.Identity{
 		Version: mviaVersion, LayoutHash: layout.Hash, VICount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
 		CompletionQueues: statusCQs,
 	}
@@ -139,8 +140,8 @@ func (m *mvia) await(what string, done func() bool) error {
 		if done() {
 			return m.failed
 		}
-		if waited >= commandLimit {
-			return fmt.Errorf("driver: M-VIA of node %d waits for %s: the NIC has not read them after %v: %w", t.ID().Node, what, commandLimit, ErrDeadline)
+		if waited >= card.CommandLimit {
+			return fmt.Errorf("driver: M-VIA of node %d waits for %s: the NIC has not read them after %v: %w", t.ID().Node, what, card.CommandLimit, card.ErrDeadline)
 		}
 		if err := t.Pause(drainLook); err != nil {
 			return err
@@ -162,7 +163,7 @@ func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VI
 		fill(context)
 	}
 	if _, s := m.engine.Command(m.agent.thread, op, uint32(index), context); s != layout.CommandStatusDone {
-		return &CommandError{Opcode: op, Index: uint32(index), Status: s}
+		return &card.CommandError{Opcode: op, Index: uint32(index), Status: s}
 	}
 	return m.failed
 }
@@ -170,7 +171,7 @@ func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VI
 func (m *mvia) queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error) {
 	detail, s := m.engine.CompletionQueueCommand(op, uint32(index), address, log2)
 	if s != layout.CommandStatusDone {
-		return 0, &CommandError{Opcode: op, Index: uint32(index), Status: s}
+		return 0, &card.CommandError{Opcode: op, Index: uint32(index), Status: s}
 	}
 	return detail, m.failed
 }

@@ -358,14 +358,14 @@ func (a *agent) connectRequest(p *process, from host.ThreadID, q *request) error
 		return fmt.Errorf("VI %d: %w", index, err)
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.Request(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+	a.engine.Request(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
 	return nil
 }
 
 // elsewhere rejects the node's own address: a card sends no frames to itself.
 func (a *agent) elsewhere(q *request) error {
-	if connect.MAC(q.Peer) == a.mac {
+	if layout.MAC(q.Peer) == a.mac {
 		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, ErrNotReachable)
 	}
 	return nil
@@ -386,7 +386,7 @@ func (a *agent) peerRequest(p *process, q *request) error {
 		return nil
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.RequestPeer(a.now(), a.endpoint(index), connect.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+	a.engine.RequestPeer(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })
 	return nil
 }

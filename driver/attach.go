@@ -51,7 +51,7 @@ type link struct{ m *mvia }
 
 var _ Link = link{}
 
-func (l link) Address() MAC { return l.m.ethernet.Address() }
+func (l link) Address() layout.MAC { return l.m.ethernet.Address() }
 
 func (l link) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	return l.m.ethernet.Transmit(t, head, body, done)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hvia/att"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/layout"
 )
@@ -35,7 +36,7 @@ type device interface {
 	open() error
 	start() error
 	stop() error
-	identity() Identity
+	identity() card.Identity
 	// level2Entries returns the capacity of the translation table in level-2
 	// entries.
 	level2Entries() uint32

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driver is the host side below VIPL: the card's registers and
-// commands, and the kernel agent of each node, which owns the card, its
-// translation table, its VIs and the connection protocol. With the device
+// Package driver is the host side below VIPL: the kernel agent of each node,
+// which owns the card, its translation table, its VIs and the connection
+// protocol, and what a process may ask of it. Package card has the registers. With the device
 // "mvia" a host has a plain Ethernet NIC instead of the card, and its agent
 // implements VIA in software; other protocols of the kernel attach to that NIC
 // with Host.AttachProtocol.

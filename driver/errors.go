@@ -5,6 +5,7 @@ package driver
 import (
 	"errors"
 
+	"hvia/driver/card"
 	"hvia/driver/internal/connect"
 	"hvia/host"
 )
@@ -12,14 +13,15 @@ import (
 // Errors of this package. Returned errors wrap one of them and name the
 // operation, its object and the value.
 var (
-	ErrState        = errors.New("not possible in this state")
 	ErrTag          = errors.New("no such protection tag")
-	ErrUnsupported  = errors.New("the card does not offer this")
-	ErrIdentity     = errors.New("this is not a card that the driver knows")
-	ErrCommand      = errors.New("the card refused a command")
-	ErrDeadline     = errors.New("the card did not answer in time")
+	ErrUnsupported  = errors.New("the card does not support this")
 	ErrNotDone      = errors.New("not done yet")
-	ErrNotReachable = errors.New("no way to that host")
+	ErrNotReachable = errors.New("that host cannot be reached")
+
+	ErrState    = card.ErrState
+	ErrIdentity = card.ErrIdentity
+	ErrCommand  = card.ErrCommand
+	ErrDeadline = card.ErrDeadline
 
 	ErrTimeout      = connect.ErrTimeout
 	ErrNoMatch      = connect.ErrNoMatch

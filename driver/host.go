@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hvia/driver/internal/connect"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -17,12 +16,11 @@ import (
 	"hvia/sim/bridge"
 )
 
-// MAC is an Ethernet address in wire order.
-type MAC = connect.MAC
-
 // NodeMAC returns the address of a node's card. It replaces a name service that
 // maps host names to addresses.
-func NodeMAC(node int) MAC { return MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)} }
+func NodeMAC(node int) layout.MAC {
+	return layout.MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)}
+}
 
 // AgentRank is the rank of a node's kernel agent among its threads. Programs
 // have higher ranks.
@@ -314,7 +312,7 @@ func (h *Host) swept() {
 type NIC struct {
 	ID              uint32
 	DefaultTag      uint16
-	Address         MAC
+	Address         layout.MAC
 	HardwareVersion uint32
 	Reliability     uint8 // mask
 	RDMARead        bool
@@ -517,7 +515,7 @@ func (v VI) Drain(t *host.Thread) error {
 
 // Remote is the other end of a connection, or of a connection request.
 type Remote struct {
-	Address       MAC
+	Address       layout.MAC
 	Discriminator string
 	Attributes    VIAttributes
 	Regions       []RegionInfo // regions that it advertises, without their tags
@@ -598,7 +596,7 @@ func (r *Request) Reject(t *host.Thread) error {
 
 // Connect requests a connection from the program that waits at a remote
 // address, and returns the attributes of its VI.
-func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) (Remote, error) {
+func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) (Remote, error) {
 	q := v.request(opConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
@@ -620,7 +618,7 @@ func (v VI) Connect(t *host.Thread, address MAC, discriminator, own string, time
 // PeerRequest starts a request for a connection with the VI of the host at a
 // remote address that requests one with this VI, with the discriminators
 // exchanged. It does not wait.
-func (v VI) PeerRequest(t *host.Thread, address MAC, discriminator, own string, timeout host.Time) error {
+func (v VI) PeerRequest(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) error {
 	q := v.request(opPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error

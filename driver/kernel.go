@@ -5,6 +5,7 @@ package driver
 import (
 	"hvia/host"
 	"hvia/host/mem"
+	"hvia/layout"
 )
 
 // Protocol is a protocol of the kernel on a plain NIC: received frames and
@@ -28,7 +29,7 @@ type Protocol interface {
 // Link is a plain NIC as its protocols see it.
 type Link interface {
 	// Address returns the NIC's MAC address.
-	Address() MAC
+	Address() layout.MAC
 	// Transmit sends one frame: head, which it copies, then ranges of host
 	// memory, which the NIC reads itself and which must not change until done
 	// is called. The frame starts with the Ethernet header. Transmit spends the

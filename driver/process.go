@@ -279,8 +279,8 @@ type VIStatus struct {
 	Index       int
 	Process     int // its ID
 	State       layout.VIState
-	Reliability uint8 // one bit
-	Peer        MAC   // valid if Connected
+	Reliability uint8      // one bit
+	Peer        layout.MAC // valid if Connected
 	Connected   bool
 }
 

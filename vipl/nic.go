@@ -28,7 +28,7 @@ const (
 // NetAddress is VIP_NET_ADDRESS: a host and a discriminator, which acts as a
 // port. Discriminators are compared byte by byte, length included.
 type NetAddress struct {
-	Host          driver.MAC
+	Host          layout.MAC
 	Discriminator string
 }
 
@@ -59,7 +59,7 @@ type NICAttributes struct {
 	Name                    string
 	HardwareVersion         uint32 // major in bits 15:8, minor in 7:0
 	ProviderVersion         uint32
-	LocalAddress            driver.MAC
+	LocalAddress            layout.MAC
 	ThreadSafe              bool
 	MaxDiscriminatorLen     int
 	MaxRegisterBytes        uint64

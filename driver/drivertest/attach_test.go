@@ -60,7 +60,7 @@ const (
 	kindB = 0x0806
 )
 
-func header(to, from driver.MAC, kind uint16) []byte {
+func header(to, from layout.MAC, kind uint16) []byte {
 	b := make([]byte, layout.EthernetHeaderSize)
 	e := layout.EthernetHeader(b)
 	copy(e.Destination(), to[:])

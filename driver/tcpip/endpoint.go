@@ -10,7 +10,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 
-	"hvia/driver"
+	"hvia/layout"
 )
 
 // mtu is Ethernet's: the bytes of a frame behind its header.
@@ -28,7 +28,7 @@ type endpoint struct {
 
 var _ stack.LinkEndpoint = (*endpoint)(nil)
 
-func newEndpoint(mac driver.MAC) *endpoint { return &endpoint{mac: tcpip.LinkAddress(mac[:])} }
+func newEndpoint(mac layout.MAC) *endpoint { return &endpoint{mac: tcpip.LinkAddress(mac[:])} }
 
 // inject passes a copy of a received frame to the stack.
 func (e *endpoint) inject(frame []byte) {

@@ -211,7 +211,7 @@ type worldLink struct {
 	n *worldNode
 }
 
-func (l worldLink) Address() driver.MAC { return driver.NodeMAC(l.n.index) }
+func (l worldLink) Address() layout.MAC { return driver.NodeMAC(l.n.index) }
 
 func (l worldLink) Transmit(t *host.Thread, head []byte, body []mem.Range, _ func(*host.Thread)) error {
 	if len(body) != 0 {

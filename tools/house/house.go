@@ -62,7 +62,8 @@ var Rooms = map[string]Room{
 	".": {Uses: []string{"host$", "fabric$", "driver$", "vipl$", "vipl/endpoint"}, Library: true},
 
 	// Apart from driver, which need not carry a TCP/IP stack.
-	"driver/tcpip": {Uses: []string{"host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
+	"driver/card":  {Uses: []string{"layout", "att", "host", "sim/bridge"}, Library: true},
+	"driver/tcpip": {Uses: []string{"layout$", "host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
 
 	// What is written and read does not know how it was measured.
 	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},

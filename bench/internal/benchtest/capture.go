@@ -50,8 +50,8 @@ func CheckFrames(t *testing.T, frames []Captured) (via [2]int) {
 		h := layout.EthernetHeader(f.Bytes)
 		require.GreaterOrEqual(t, len(f.Bytes), layout.MinFrame)
 		require.LessOrEqual(t, len(f.Bytes), layout.MaxFrame)
-		require.Equal(t, driver.NodeMAC(f.Node), driver.MAC(f.Bytes[layout.EthernetHeaderSourceOffset:]), "frame %d", i)
-		require.Equal(t, driver.NodeMAC(1-f.Node), driver.MAC(f.Bytes[layout.EthernetHeaderDestinationOffset:]), "frame %d", i)
+		require.Equal(t, driver.NodeMAC(f.Node), layout.MAC(f.Bytes[layout.EthernetHeaderSourceOffset:]), "frame %d", i)
+		require.Equal(t, driver.NodeMAC(1-f.Node), layout.MAC(f.Bytes[layout.EthernetHeaderDestinationOffset:]), "frame %d", i)
 		switch h.EtherType() {
 		case layout.EtherTypeVia:
 			via[f.Node]++

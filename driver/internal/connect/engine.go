@@ -31,13 +31,6 @@ var (
 // Never is a deadline that never passes.
 const Never int64 = math.MaxInt64
 
-// MAC is an Ethernet address in wire order.
-type MAC [6]byte
-
-func (m MAC) String() string {
-	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
-}
-
 // Attributes are a VI's attributes in the handshake.
 type Attributes struct {
 	Reliability     uint8    // one VIA reliability bit
@@ -87,7 +80,7 @@ func (o Offer) agreed(p Offer) Offer {
 
 // Link has what the card needs to connect a VI.
 type Link struct {
-	Peer            MAC
+	Peer            layout.MAC
 	PeerNumber      uint16
 	SendSequence    uint32
 	ReceiveSequence uint32
@@ -97,7 +90,7 @@ type Link struct {
 // Incoming is a connection request that a waiting program received.
 type Incoming struct {
 	ID            uint32
-	Peer          MAC
+	Peer          layout.MAC
 	Discriminator string // the requester's own
 	Attributes    Attributes
 }
@@ -143,7 +136,7 @@ type connection struct {
 	local     uint32 // local identifier
 	remote    uint32 // the other side's, 0 = unknown
 	cookie    uint64
-	peer      MAC
+	peer      layout.MAC
 	waiter    uint32 // owner of the program, for undecided ones
 	endpoint  Endpoint
 	attached  bool // endpoint belongs to this connection
@@ -170,14 +163,14 @@ type waiting struct {
 
 // latecomer identifies a request at its responder.
 type latecomer struct {
-	peer      MAC
+	peer      layout.MAC
 	cookie    uint64
 	initiator uint32
 }
 
 // Engine is the protocol at one node. One goroutine uses it.
 type Engine struct {
-	mac    MAC
+	mac    layout.MAC
 	cookie uint64
 	timing Timing
 	owner  Owner
@@ -200,7 +193,7 @@ type Counters struct {
 // New returns the engine of the node with this MAC address. The cookie
 // distinguishes this run of the node from earlier ones; identifiers count from
 // 1.
-func New(mac MAC, cookie uint64, timing Timing, owner Owner) *Engine {
+func New(mac layout.MAC, cookie uint64, timing Timing, owner Owner) *Engine {
 	return &Engine{
 		mac: mac, cookie: cookie, timing: timing, owner: owner, nextID: 1,
 		byID: map[uint32]*connection{}, requests: map[latecomer]*connection{}, ended: map[latecomer]layout.ConnectionReason{},
@@ -252,7 +245,7 @@ func (e *Engine) Wait(owner uint32, discriminator string, deadline int64, done f
 
 // Request requests a connection of vi with the program that waits at (peer,
 // discriminator). The VI belongs to the protocol until done is called.
-func (e *Engine) Request(now int64, vi Endpoint, peer MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
+func (e *Engine) Request(now int64, vi Endpoint, peer layout.MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
 	c := &connection{
 		state: requesting, initiator: true, cookie: e.cookie, peer: peer, endpoint: vi, attached: true,
 		discr: discriminator, own: own, deadline: deadline, requested: done,
@@ -265,7 +258,7 @@ func (e *Engine) Request(now int64, vi Endpoint, peer MAC, discriminator, own st
 // same way, with the discriminators exchanged. Until then, or until the
 // deadline, the VI belongs to the protocol. The side with the smaller MAC
 // address is the initiator.
-func (e *Engine) RequestPeer(now int64, vi Endpoint, peer MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
+func (e *Engine) RequestPeer(now int64, vi Endpoint, peer layout.MAC, discriminator, own string, deadline int64, done func(Attributes, error)) {
 	c := &connection{
 		state: requesting, initiator: true, peers: true, cookie: e.cookie, peer: peer, endpoint: vi, attached: true,
 		discr: discriminator, own: own, deadline: deadline, requested: done,
@@ -362,10 +355,10 @@ func (e *Engine) of(index int) *connection {
 }
 
 // Peer returns the address of a VI's peer.
-func (e *Engine) Peer(index int) (MAC, bool) {
+func (e *Engine) Peer(index int) (layout.MAC, bool) {
 	c := e.of(index)
 	if c == nil || c.state != open && c.state != accepting {
-		return MAC{}, false
+		return layout.MAC{}, false
 	}
 	return c.peer, true
 }
@@ -503,7 +496,7 @@ func (c *connection) question() layout.ConnectionType {
 
 const headerBytes = layout.EthernetHeaderSize
 
-func (e *Engine) frame(to MAC, kind layout.ConnectionType, reason layout.ConnectionReason) ([]byte, layout.ConnectionFrame) {
+func (e *Engine) frame(to layout.MAC, kind layout.ConnectionType, reason layout.ConnectionReason) ([]byte, layout.ConnectionFrame) {
 	b := make([]byte, headerBytes+layout.ConnectionFrameSize, headerBytes+layout.ConnectionFrameSize+regionsRoom)
 	h := layout.EthernetHeader(b)
 	copy(h.Destination(), to[:])
@@ -554,7 +547,7 @@ func introduces(kind layout.ConnectionType) bool {
 }
 
 // answer replies to a frame of an unknown connection.
-func (e *Engine) answer(to MAC, q layout.ConnectionFrame, kind layout.ConnectionType, reason layout.ConnectionReason) {
+func (e *Engine) answer(to layout.MAC, q layout.ConnectionFrame, kind layout.ConnectionType, reason layout.ConnectionReason) {
 	b, f := e.frame(to, kind, reason)
 	f.SetCookie(q.Cookie())
 	f.SetInitiator(q.Initiator())
@@ -576,7 +569,7 @@ func (e *Engine) Frame(now int64, b []byte) {
 		e.counters.Foreign++
 		return
 	}
-	from := MAC(h.Source())
+	from := layout.MAC(h.Source())
 	kind := layout.ConnectionType(f.Type())
 	wellFormed := f.Version() == layout.ConnectionVersion && f.ToInitiator() <= 1 && f.Initiator() != 0 &&
 		f.DiscriminatorLength() <= layout.MaxDiscriminator && f.LocalLength() <= layout.MaxDiscriminator &&
@@ -661,7 +654,7 @@ func rejection(r layout.ConnectionReason) error {
 
 // match returns the connection that a frame names, if the frame comes from its
 // other end.
-func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
+func (e *Engine) match(from layout.MAC, f layout.ConnectionFrame) *connection {
 	var c *connection
 	if f.ToInitiator() == 1 {
 		c = e.byID[f.Initiator()]
@@ -680,7 +673,7 @@ func (e *Engine) match(from MAC, f layout.ConnectionFrame) *connection {
 	return c
 }
 
-func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
+func (e *Engine) request(now int64, from layout.MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
 		switch c.state {
@@ -714,7 +707,7 @@ func (e *Engine) request(now int64, from MAC, f layout.ConnectionFrame, regions 
 	w.done(Incoming{ID: c.local, Peer: from, Discriminator: c.own, Attributes: c.theirs}, nil)
 }
 
-func (e *Engine) peerRequest(now int64, from MAC, f layout.ConnectionFrame, regions []Region) {
+func (e *Engine) peerRequest(now int64, from layout.MAC, f layout.ConnectionFrame, regions []Region) {
 	k := latecomer{from, f.Cookie(), f.Initiator()}
 	if c := e.requests[k]; c != nil {
 		if c.state == accepting {

@@ -81,7 +81,7 @@ func newWorld(fate func([]byte) (int, [2]int64)) *world {
 
 func perfect([]byte) (int, [2]int64) { return 1, [2]int64{20e6} }
 
-func mac(i int) MAC { return MAC{2, 0, 0, 0, 0, byte(i)} }
+func mac(i int) layout.MAC { return layout.MAC{2, 0, 0, 0, 0, byte(i)} }
 
 func (w *world) step(limit int64) bool {
 	next, which := limit, -1

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/driver"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -511,7 +511,7 @@ func TestAgentRestart(t *testing.T) {
 	require.NoError(t, err)
 	defer memory.Close()
 	for i := range 4 {
-		card, err := driver.OpenCard(thread, memory, host.CostModel{})
+		card, err := card.Open(thread, memory, host.CostModel{}, memory.Frames())
 		require.NoError(t, err)
 		require.NoError(t, card.Start([6]byte{2, 0, 0, 0, 0, 1}, 64), "start %d", i)
 		_, err = card.Command(layout.CommandOpcodeNop, nil)

@@ -18,6 +18,7 @@ import (
 
 	"hvia/att"
 	"hvia/driver"
+	"hvia/driver/card"
 	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
@@ -83,7 +84,7 @@ type node struct {
 	shared *shared
 	log    func(format string, values ...any)
 
-	card       *driver.Card
+	card       *card.Card
 	table      *att.Table
 	list       *mem.Buffer // page lists of commands
 	block      *mem.Buffer // command block of a command without a wait
@@ -150,7 +151,7 @@ func (n *node) give(b *mem.Buffer, kind bridge.UseKind) {
 // enable brings up the ring and the MAC of a card after a reset.
 func (n *node) enable() {
 	var err error
-	n.card, err = driver.OpenCard(n.thread, n.memory, host.CostModel{})
+	n.card, err = card.Open(n.thread, n.memory, host.CostModel{}, n.memory.Frames())
 	n.check(err)
 	n.check(n.card.Start(driver.NodeMAC(n.index), regionLimit))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -132,7 +133,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
 	r.sent, r.received, r.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]host.Time, s.nodes)
-	nics, memory := make([]*driver.Ethernet, s.nodes), make([]*mem.Memory, s.nodes)
+	nics, memory := make([]*card.Ethernet, s.nodes), make([]*mem.Memory, s.nodes)
 	for n := range s.nodes {
 		m, err := f.Conn().Memory(n)
 		require.NoError(t, err)
@@ -143,7 +144,7 @@ func (s setup) run(t *testing.T) (r result, err error) {
 	end := host.Time(s.count)*pace + s.after
 	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], host.CostModel{})
+		e, err := card.OpenEthernet(t, memory[node], host.CostModel{})
 		if err != nil {
 			return err
 		}

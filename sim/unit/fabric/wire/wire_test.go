@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -150,7 +151,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
-	var nic [2]*driver.Ethernet
+	var nic [2]*card.Ethernet
 	var memory [2]*mem.Memory
 	for node := range 2 {
 		m, err := f.Conn().Memory(node)
@@ -166,7 +167,7 @@ func play(t *testing.T, s setup) (o outcome, err error) {
 	var mu sync.Mutex // free mode only: received is read by another thread
 	serve := func(t *host.Thread) error {
 		node := t.ID().Node
-		e, err := driver.OpenEthernet(t, memory[node], host.CostModel{})
+		e, err := card.OpenEthernet(t, memory[node], host.CostModel{})
 		if err != nil {
 			return err
 		}

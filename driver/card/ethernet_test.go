@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver_test
+package card_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
+	"hvia/driver/card"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -28,7 +29,7 @@ type lan struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	memory [2]*mem.Memory
-	nic    [2]*driver.Ethernet
+	nic    [2]*card.Ethernet
 }
 
 // threads of each node: rank 0 is the agent's, which opens and serves.
@@ -93,9 +94,9 @@ func header(from, to int) []byte {
 // slow has the cost of a kernel's packet.
 var slow = host.CostModel{Kernel: host.KernelCosts{SendPacket: 3 * host.Microsecond}}
 
-func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, error) {
+func (l *lan) open(t *host.Thread, costs host.CostModel) (*card.Ethernet, error) {
 	node := t.ID().Node
-	e, err := driver.OpenEthernet(t, l.memory[node], costs)
+	e, err := card.OpenEthernet(t, l.memory[node], costs)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (l *lan) open(t *host.Thread, costs host.CostModel) (*driver.Ethernet, erro
 const patience = 20 * host.Second
 
 // collect serves interrupts until the given number of frames have come.
-func collect(t *host.Thread, e *driver.Ethernet, frames int, take func(frame []byte) error) error {
+func collect(t *host.Thread, e *card.Ethernet, frames int, take func(frame []byte) error) error {
 	for got := 0; got < frames; {
 		ok, err := t.WaitInterrupt(patience)
 		if err != nil {
@@ -270,17 +271,17 @@ func TestEthernetRefuses(t *testing.T) {
 	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
 		{Node: 1}: (*host.Thread).Begin,
 		{Node: 0}: func(t *host.Thread) error {
-			e, err := driver.OpenEthernet(t, l.memory[0], slow)
+			e, err := card.OpenEthernet(t, l.memory[0], slow)
 			if err != nil {
 				return err
 			}
-			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrState) {
+			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, card.ErrState) {
 				return fmt.Errorf("before Start: %w", err)
 			}
 			if err := e.Start(t, driver.NodeMAC(0)); err != nil {
 				return err
 			}
-			if err := e.Start(t, driver.NodeMAC(0)); !errors.Is(err, driver.ErrState) {
+			if err := e.Start(t, driver.NodeMAC(0)); !errors.Is(err, card.ErrState) {
 				return fmt.Errorf("second Start: %w", err)
 			}
 			spent := t.Spent()
@@ -309,10 +310,10 @@ func TestEthernetRefuses(t *testing.T) {
 			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}
-			if err := e.Reap(t); !errors.Is(err, driver.ErrCommand) {
+			if err := e.Reap(t); !errors.Is(err, card.ErrCommand) {
 				return fmt.Errorf("a frame that is not in memory: %w", err)
 			}
-			if err := e.Service(t, nil); !errors.Is(err, driver.ErrCommand) {
+			if err := e.Service(t, nil); !errors.Is(err, card.ErrCommand) {
 				return fmt.Errorf("the bus error: %w", err)
 			}
 			return e.Stop(t)
@@ -341,7 +342,7 @@ func TestEthernetDeadNIC(t *testing.T) {
 				}
 			}
 			before := t.Now()
-			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, driver.ErrDeadline) || t.Now()-before < 100*host.Millisecond {
+			if err := e.Transmit(t, header(0, 1), nil, nil); !errors.Is(err, card.ErrDeadline) || t.Now()-before < 100*host.Millisecond {
 				return fmt.Errorf("the ring is full: %w after %v", err, t.Now()-before)
 			}
 			if done != 0 {

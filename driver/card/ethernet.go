@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package card
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
-	"hvia/sim/bridge"
 )
 
 const (
@@ -31,7 +30,7 @@ type Ethernet struct {
 	costs  host.CostModel
 
 	mu      sync.Mutex
-	mac     MAC
+	mac     layout.MAC
 	started bool
 	serving *host.Thread // in Service
 
@@ -58,32 +57,14 @@ type queued struct {
 
 // OpenEthernet checks that this driver supports the node's plain NIC.
 func OpenEthernet(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Ethernet, error) {
-	var v [4]uint32
-	for i, offset := range []uint32{
-		layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset, layout.RegisterLayoutHashHighOffset,
-	} {
-		var err error
-		if v[i], err = t.Read(layout.PciBar0Base + offset); err != nil {
-			return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w", t.ID().Node, err)
-		}
-	}
-	fail := func(format string, values ...any) (*Ethernet, error) {
-		return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w: %w", t.ID().Node, fmt.Errorf(format, values...), ErrIdentity)
-	}
-	if v[0] != layout.NICID {
-		return fail("register ID reads %#x, want %#x", v[0], uint32(layout.NICID))
-	}
-	if got := v[1] & layout.RegisterVersionMajorMask >> layout.RegisterVersionMajorLsb; got != layout.CardVersionMajor {
-		return fail("register interface %d, this driver knows %d", got, layout.CardVersionMajor)
-	}
-	if hash := uint64(v[3])<<32 | uint64(v[2]); hash != layout.Hash {
-		return fail("layout hash %016x of the NIC, %016x of this program (rebuild both from one checkout)", hash, layout.Hash)
+	if _, err := identify(t, layout.NICID); err != nil {
+		return nil, fmt.Errorf("driver: open the plain NIC of node %d: %w", t.ID().Node, err)
 	}
 	return &Ethernet{memory: m, costs: costs}, nil
 }
 
 // Address returns the NIC's MAC address.
-func (e *Ethernet) Address() MAC {
+func (e *Ethernet) Address() layout.MAC {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mac
@@ -99,18 +80,18 @@ func (e *Ethernet) write(t *host.Thread, offset uint32, values ...uint32) error 
 }
 
 // Start waits for the NIC, sets its address and its rings, and enables it.
-func (e *Ethernet) Start(t *host.Thread, mac MAC) error {
+func (e *Ethernet) Start(t *host.Thread, mac layout.MAC) error {
 	if err := e.start(t, mac); err != nil {
 		return fmt.Errorf("driver: start the plain NIC of node %d: %w", t.ID().Node, err)
 	}
 	return nil
 }
 
-func (e *Ethernet) start(t *host.Thread, mac MAC) error {
+func (e *Ethernet) start(t *host.Thread, mac layout.MAC) error {
 	if e.started {
-		return fmt.Errorf("it runs already: %w", ErrState)
+		return fmt.Errorf("it is already started: %w", ErrState)
 	}
-	if err := awaitRegister(t, layout.RegisterStateOffset, layout.RegisterStateReadyMask, layout.RegisterStateReadyMask); err != nil {
+	if err := await(t, layout.RegisterStateOffset, layout.RegisterStateReadyMask, layout.RegisterStateReadyMask); err != nil {
 		return err
 	}
 	if err := e.allocate(); err != nil {
@@ -131,9 +112,7 @@ func (e *Ethernet) start(t *host.Thread, mac MAC) error {
 		offset uint32
 		values []uint32
 	}{
-		{layout.RegisterMacLowOffset, []uint32{
-			uint32(mac[0]) | uint32(mac[1])<<8 | uint32(mac[2])<<16 | uint32(mac[3])<<24, uint32(mac[4]) | uint32(mac[5])<<8,
-		}},
+		{layout.RegisterMacLowOffset, words(mac)},
 		{layout.RegisterRawTransmitBaseOffset, []uint32{tx.base, nicRingLog2}},
 		{layout.RegisterRawReceiveBaseOffset, []uint32{rx.entries.Physical(nil, 0, 1)[0].Address, nicRingLog2, nicRingEntries - 1}},
 		{layout.RegisterInterruptEnableOffset, []uint32{nicCauses | layout.RegisterInterruptStatusBusErrorMask}},
@@ -155,34 +134,11 @@ func (e *Ethernet) allocate() error {
 		{&e.transmit.entries, mem.PageBytes, mem.Single}, {&e.receive.entries, mem.PageBytes, mem.Single},
 		{&e.transmit.heads, nicRingEntries * nicBuffer, mem.Runs}, {&e.receive.frames, nicRingEntries * nicBuffer, mem.Runs},
 	} {
-		b, err := e.memory.Allocate(p.bytes, p.how)
-		if err != nil {
+		if err := allocate(e.memory, p.to, p.bytes, p.how); err != nil {
 			return err
 		}
-		if _, err := e.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
-			return errors.Join(err, b.Free())
-		}
-		*p.to = b
 	}
 	return nil
-}
-
-func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
-	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
-		v, err := t.Read(layout.PciBar0Base + offset)
-		if err != nil {
-			return err
-		}
-		if v&mask == want {
-			return nil
-		}
-		if waited >= readyLimit {
-			return fmt.Errorf("register at %#x reads %#x after %v, want %#x in bits %#x: %w", offset, v, readyLimit, want, mask, ErrDeadline)
-		}
-		if err := t.Pause(10 * host.Microsecond); err != nil {
-			return err
-		}
-	}
 }
 
 // Stop ends the NIC's accesses to host memory and frees its rings. Frames that
@@ -190,7 +146,7 @@ func awaitRegister(t *host.Thread, offset, mask, want uint32) error {
 func (e *Ethernet) Stop(t *host.Thread) error {
 	err := e.write(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	if err == nil {
-		err = awaitRegister(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0)
+		err = await(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0)
 	}
 	if err == nil {
 		err = e.Release(t)
@@ -219,17 +175,8 @@ func (e *Ethernet) Release(t *host.Thread) error {
 
 func (e *Ethernet) release() error {
 	tx, rx := &e.transmit, &e.receive
-	for _, b := range []**mem.Buffer{&tx.entries, &rx.entries, &tx.heads, &rx.frames} {
-		if *b == nil {
-			continue
-		}
-		if err := e.memory.Unpin(bridge.UseRing, (*b).Address(), uint64((*b).Len())); err != nil {
-			return err
-		}
-		if err := (*b).Free(); err != nil {
-			return err
-		}
-		*b = nil
+	if err := release(e.memory, &tx.entries, &rx.entries, &tx.heads, &rx.frames); err != nil {
+		return err
 	}
 	tx.next, tx.tail, tx.told = 0, 0, 0
 	rx.next, rx.back = 0, 0
@@ -377,7 +324,7 @@ func (e *Ethernet) tell(t *host.Thread) error {
 // Reap completes the frames that the NIC has read, and calls their done.
 func (e *Ethernet) Reap(t *host.Thread) error {
 	if err := e.reap(t); err != nil {
-		return fmt.Errorf("driver: look at the transmit ring of node %d: %w", t.ID().Node, err)
+		return fmt.Errorf("driver: poll the transmit ring of node %d: %w", t.ID().Node, err)
 	}
 	return nil
 }
@@ -410,7 +357,7 @@ func (e *Ethernet) read() (f queued, ok bool, err error) {
 	tx.frames = tx.frames[1:]
 	tx.next += f.entries
 	if status&layout.RawEntryStatusErrorMask != 0 {
-		err = fmt.Errorf("the NIC could not read the frame of %d entries that ends in entry %d (look whether its ranges are in host memory): %w", f.entries, i, ErrCommand)
+		err = fmt.Errorf("the NIC could not read the frame of %d entries that ends in entry %d (check that its ranges are in host memory): %w", f.entries, i, ErrCommand)
 	}
 	return f, true, err
 }
@@ -445,7 +392,7 @@ func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error 
 		return err
 	}
 	if causes&layout.RegisterInterruptStatusBusErrorMask != 0 {
-		return fmt.Errorf("cause BusError: nobody answered at an address that the rings or a frame gave to the NIC: %w", ErrCommand)
+		return fmt.Errorf("cause BusError: the NIC has read or written an address without memory (check the rings and the ranges of frames): %w", ErrCommand)
 	}
 	if err := e.reap(t); err != nil {
 		return err

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package card
 
 import (
 	"fmt"
 
+	"hvia/att"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
-	"hvia/sim/bridge"
-)
-
-// Limits of waits for the card, in simulated time. This holds in free mode too,
-// where the simulator's process may get no processor for a while. They are far
-// above the slowest command, so that only a dead card exceeds them.
-const (
-	commandLimit = host.Second
-	readyLimit   = host.Second
-	transmitWait = 100 * host.Millisecond
 )
 
 const (
@@ -51,7 +42,7 @@ type Identity struct {
 type Card struct {
 	thread *host.Thread
 	memory *mem.Memory
-	frames int // of the node, if memory is only a part of it
+	frames int // of the node
 	costs  host.CostModel
 
 	identity Identity
@@ -83,9 +74,10 @@ func (r *ring) done(i int) uint32 {
 	return mem.LoadUint32(r.entry(i)[layout.RawEntryStatusOffset:])
 }
 
-// OpenCard checks that this driver supports the node's card.
-func OpenCard(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Card, error) {
-	c := &Card{thread: t, memory: m, costs: costs}
+// Open checks that this driver supports the node's card. frames is the size of
+// the node's memory, of which m may be a part.
+func Open(t *host.Thread, m *mem.Memory, costs host.CostModel, frames int) (*Card, error) {
+	c := &Card{thread: t, memory: m, costs: costs, frames: frames}
 	if err := c.identify(); err != nil {
 		return nil, fmt.Errorf("driver: open the card of node %d: %w", t.ID().Node, err)
 	}
@@ -93,33 +85,20 @@ func OpenCard(t *host.Thread, m *mem.Memory, costs host.CostModel) (*Card, error
 }
 
 func (c *Card) identify() error {
-	var v [5]uint32
-	for i, offset := range []uint32{
-		layout.RegisterIDOffset, layout.RegisterVersionOffset, layout.RegisterLayoutHashLowOffset,
-		layout.RegisterLayoutHashHighOffset, layout.RegisterCapabilityOffset,
-	} {
-		var err error
-		if v[i], err = c.Read(offset); err != nil {
-			return err
-		}
+	version, err := identify(c.thread, layout.CardID)
+	if err != nil {
+		return err
 	}
-	if v[0] != layout.CardID {
-		return fmt.Errorf("register ID reads %#x, want %#x: %w", v[0], uint32(layout.CardID), ErrIdentity)
+	capability, err := c.Read(layout.RegisterCapabilityOffset)
+	if err != nil {
+		return err
 	}
-	const major = layout.CardVersionMajor
-	if got := v[1] & layout.RegisterVersionMajorMask >> layout.RegisterVersionMajorLsb; got != major {
-		return fmt.Errorf("register interface %d.%d, this driver knows %d.x: %w", got, v[1]&layout.RegisterVersionMinorMask, major, ErrIdentity)
-	}
-	hash := uint64(v[3])<<32 | uint64(v[2])
-	if hash != layout.Hash {
-		return fmt.Errorf("layout hash %016x of the card, %016x of this program (rebuild both from one checkout): %w", hash, layout.Hash, ErrIdentity)
-	}
-	capability, queues := v[4], 0
+	queues := 0
 	if log2 := capability & layout.RegisterCapabilityCompletionQueuesLog2Mask >> layout.RegisterCapabilityCompletionQueuesLog2Lsb; log2 > 0 {
 		queues = 1 << log2
 	}
 	c.identity = Identity{
-		Version: v[1], LayoutHash: hash,
+		Version: version, LayoutHash: layout.Hash,
 		VICount:          1 << (capability & layout.RegisterCapabilityVICountLog2Mask >> layout.RegisterCapabilityVICountLog2Lsb),
 		DataBytes:        int(capability & layout.RegisterCapabilityDataBytesMask >> layout.RegisterCapabilityDataBytesLsb),
 		Ports:            int(capability & layout.RegisterCapabilityPortsMask >> layout.RegisterCapabilityPortsLsb),
@@ -150,15 +129,15 @@ func (c *Card) Counter(n layout.Counter) (uint32, error) {
 }
 
 // Start waits for the card, sets its address and its rings, and enables it.
-func (c *Card) Start(mac [6]byte, regions int) error {
+func (c *Card) Start(mac layout.MAC, regions int) error {
 	if err := c.start(mac, regions); err != nil {
 		return fmt.Errorf("driver: start the card of node %d: %w", c.thread.ID().Node, err)
 	}
 	return nil
 }
 
-func (c *Card) start(mac [6]byte, regions int) error {
-	if err := c.awaitReady(); err != nil {
+func (c *Card) start(mac layout.MAC, regions int) error {
+	if err := await(c.thread, layout.RegisterStateOffset, layout.RegisterStateReadyMask, layout.RegisterStateReadyMask); err != nil {
 		return err
 	}
 	for _, p := range []struct {
@@ -168,12 +147,7 @@ func (c *Card) start(mac [6]byte, regions int) error {
 		{&c.command, mem.PageBytes}, {&c.list, mem.PageBytes}, {&c.transmit.entries, mem.PageBytes}, {&c.receive.entries, mem.PageBytes},
 		{&c.transmit.frames, ringEntries * ringBuffer}, {&c.receive.frames, ringEntries * ringBuffer},
 	} {
-		b, err := c.memory.Allocate(p.bytes, mem.Single)
-		if err != nil {
-			return err
-		}
-		*p.to = b
-		if _, err := c.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
+		if err := allocate(c.memory, p.to, p.bytes, mem.Single); err != nil {
 			return err
 		}
 	}
@@ -182,8 +156,7 @@ func (c *Card) start(mac [6]byte, regions int) error {
 			return err
 		}
 	}
-	if err := c.Write(layout.RegisterMacLowOffset,
-		uint32(mac[0])|uint32(mac[1])<<8|uint32(mac[2])<<16|uint32(mac[3])<<24, uint32(mac[4])|uint32(mac[5])<<8); err != nil {
+	if err := c.Write(layout.RegisterMacLowOffset, words(mac)...); err != nil {
 		return err
 	}
 	if _, err := c.Command(layout.CommandOpcodeInitialiseAtt, func(b layout.Command) { b.SetIndex(uint32(regions)) }); err != nil {
@@ -206,7 +179,7 @@ func (c *Card) Level2Entries() uint32 {
 	if !c.identity.HostTable {
 		return layout.AttLevel2Count
 	}
-	return uint32(min(int64(max(c.frames, c.memory.Frames()))*tableUses, layout.AttLevel2Count))
+	return uint32(min(int64(c.frames)*tableUses, layout.AttLevel2Count))
 }
 
 // placeTable allocates host memory for the card's table. It stays in use until
@@ -220,37 +193,14 @@ func (c *Card) placeTable(regions int) error {
 		{&c.level1, regions * layout.AttLevel1Stride, layout.RegisterAttHostLevel1Offset},
 		{&c.level2, int(c.Level2Entries()) * layout.AttLevel2Size, layout.RegisterAttHostLevel2Offset},
 	} {
-		b, err := c.memory.Allocate(p.bytes, mem.Contiguous)
-		if err != nil {
+		if err := allocate(c.memory, p.to, p.bytes, mem.Contiguous); err != nil {
 			return fmt.Errorf("memory for the translation table: %w", err)
 		}
-		*p.to = b
-		if _, err := c.memory.Pin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
-			return err
-		}
-		if err := c.Write(p.register, b.Physical(nil, 0, 1)[0].Address); err != nil {
+		if err := c.Write(p.register, (*p.to).Physical(nil, 0, 1)[0].Address); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (c *Card) awaitReady() error {
-	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
-		v, err := c.Read(layout.RegisterStateOffset)
-		if err != nil {
-			return err
-		}
-		if v&layout.RegisterStateReadyMask != 0 {
-			return nil
-		}
-		if waited >= readyLimit {
-			return fmt.Errorf("register State reads %#x, not ready after %v: %w", v, readyLimit, ErrDeadline)
-		}
-		if err := c.thread.Pause(10 * host.Microsecond); err != nil {
-			return err
-		}
-	}
 }
 
 func (c *Card) startRings() error {
@@ -284,20 +234,8 @@ func (c *Card) stop() error {
 		return err
 	}
 	// Reads 1 until the host bus is idle and the card is reset.
-	for waited := host.Time(0); ; waited += 10 * host.Microsecond {
-		v, err := c.Read(layout.RegisterControlOffset)
-		if err != nil {
-			return err
-		}
-		if v&layout.RegisterControlSoftResetMask == 0 {
-			break
-		}
-		if waited >= readyLimit {
-			return fmt.Errorf("register Control reads %#x, not reset after %v: %w", v, readyLimit, ErrDeadline)
-		}
-		if err := c.thread.Pause(10 * host.Microsecond); err != nil {
-			return err
-		}
+	if err := await(c.thread, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0); err != nil {
+		return err
 	}
 	return c.release()
 }
@@ -312,18 +250,7 @@ func (c *Card) Release() error {
 }
 
 func (c *Card) release() error {
-	for _, b := range []*mem.Buffer{c.level1, c.level2, c.command, c.list, c.transmit.entries, c.receive.entries, c.transmit.frames, c.receive.frames} {
-		if b == nil {
-			continue
-		}
-		if err := c.memory.Unpin(bridge.UseRing, b.Address(), uint64(b.Len())); err != nil {
-			return err
-		}
-		if err := b.Free(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return release(c.memory, &c.level1, &c.level2, &c.command, &c.list, &c.transmit.entries, &c.receive.entries, &c.transmit.frames, &c.receive.frames)
 }
 
 // CommandError is a command that the card rejected.
@@ -335,7 +262,7 @@ type CommandError struct {
 }
 
 func (e *CommandError) Error() string {
-	return fmt.Sprintf("command %v (index %d, handle %#x): the card says %v", e.Opcode, e.Index, e.Handle, e.Status)
+	return fmt.Sprintf("command %v (index %d, handle %#x): the card reports %v", e.Opcode, e.Index, e.Handle, e.Status)
 }
 
 // Unwrap returns ErrCommand.
@@ -356,18 +283,48 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 	}
 	status := b[statusOffset:layout.CommandSize]
 	ok, err := c.thread.Poll(host.Poll{
-		Ranges: []mem.Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: commandLimit, Simulated: true,
+		Ranges: []mem.Range{{Address: pa.Address + statusOffset, Length: 4}}, Period: c.costs.PollPeriod(), Timeout: CommandLimit, Simulated: true,
 	}, func() bool { return mem.LoadUint32(status) != uint32(layout.CommandStatusPending) })
 	if err != nil {
 		return 0, err
 	}
 	if !ok {
-		return 0, fmt.Errorf("command %v: no status after %v: %w", op, commandLimit, ErrDeadline)
+		return 0, fmt.Errorf("command %v: no status after %v: %w", op, CommandLimit, ErrDeadline)
 	}
 	if s := layout.CommandStatus(mem.LoadUint32(status)); s != layout.CommandStatusDone {
 		return 0, &CommandError{Opcode: op, Index: b.Index(), Handle: b.Handle(), Status: s}
 	}
 	return b.Detail(), nil
+}
+
+// Enter writes a registration into the card: level 2 in pieces of a page's
+// list, the level-1 entry with the last piece.
+func (c *Card) Enter(g att.Registration) error {
+	list, at := g.Level2, g.Entry.Level2Address
+	for len(list) > listEntries {
+		piece := list[:listEntries]
+		if _, err := c.Command(layout.CommandOpcodeWriteLevel2, func(b layout.Command) { c.setList(b, piece, at) }); err != nil {
+			return err
+		}
+		list, at = list[listEntries:], at+listEntries*layout.AttLevel2Size
+	}
+	_, err := c.Command(layout.CommandOpcodeRegisterMemory, func(b layout.Command) {
+		c.setList(b, list, at)
+		b.SetIndex(g.Handle.Index())
+		b.SetHandle(uint32(g.Handle))
+		copy(b.Payload(), g.Entry.Encode())
+	})
+	return err
+}
+
+// Remove ends a registration. The command is done when the card has drained
+// every access.
+func (c *Card) Remove(h att.Handle) error {
+	_, err := c.Command(layout.CommandOpcodeDeregisterMemory, func(b layout.Command) {
+		b.SetIndex(h.Index())
+		b.SetHandle(uint32(h))
+	})
+	return err
 }
 
 func (c *Card) setList(b layout.Command, list []uint32, level2 uint32) {
