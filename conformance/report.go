@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -17,9 +16,6 @@ import (
 	"hvia/params"
 	"hvia/sim"
 )
-
-// Schema is the version of a report's JSON.
-const Schema = "hvia-conform/1"
 
 // Config says what is run.
 type Config struct {
@@ -58,16 +54,15 @@ func (c Config) Validate() error {
 
 // Report is what came of a run.
 type Report struct {
-	Schema  string   `json:"schema"`
-	Device  string   `json:"device"`
-	Seed    uint64   `json:"seed"`
-	Results []Result `json:"results"`
-	Error   string   `json:"error,omitempty"` // why the run did not end
+	Device  string
+	Seed    uint64
+	Results []Result
+	Error   string // why the run did not end
 }
 
 // Conform runs the suite. With an error, the report has what was tried.
 func Conform(ctx context.Context, c Config) (*Report, error) {
-	r := &Report{Schema: Schema, Device: c.Device, Seed: c.Seed, Results: []Result{}}
+	r := &Report{Device: c.Device, Seed: c.Seed, Results: []Result{}}
 	target, filter, err := c.target()
 	if err == nil {
 		err = Run(ctx, target, filter, func(result Result) {
@@ -97,13 +92,6 @@ func (r *Report) count(v Verdict, function string) (n int) {
 		}
 	}
 	return n
-}
-
-// WriteJSON writes one object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteText writes a line for each function, and the failures below.

@@ -65,7 +65,7 @@ func compare(t *testing.T, c Config) *Report {
 func compareJSON(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, r.WriteJSON(&b))
+	require.NoError(t, report.WriteJSON(&b, r))
 	return b.String()
 }
 
@@ -877,7 +877,7 @@ func shownCompare(c Config) *Report {
 		}
 		r.Digests = append(r.Digests, digest)
 	}
-	r.Error = &report.Failure{Message: "compare: tcp: node 1 went away"}
+	r.Complete("devel", []string{"compare"}, errors.New("compare: tcp: node 1 went away"))
 	return r
 }
 
@@ -897,7 +897,7 @@ func TestCompareForms(t *testing.T) {
 		r := shownCompare(c)
 		var text, json, bench bytes.Buffer
 		require.NoError(t, r.WriteText(&text))
-		require.NoError(t, r.WriteJSON(&json))
+		require.NoError(t, report.WriteJSON(&json, r))
 		require.NoError(t, r.WriteBench(&bench))
 		for form, got := range map[string]string{"txt": text.String(), "json": json.String(), "bench": bench.String()} {
 			path := filepath.Join("testdata", name+"."+form)

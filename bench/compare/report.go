@@ -19,15 +19,18 @@ import (
 )
 
 // Schema names the shape of a Report. Keys are added and never renamed.
-const Schema = "hvia-compare/1"
+const Schema = "hvia-compare/2"
 
-// Report is the result of Compare. All but Error repeats bit for bit for one
-// configuration and set of hashes.
+// Report is the result of Run.
 type Report struct {
-	Schema   string           `json:"schema"`
-	Profile  string           `json:"profile"`
-	Seed     uint64           `json:"seed"`
-	Hashes   report.Hashes    `json:"hashes"`
+	report.Envelope
+	Parameters `json:"parameters"`
+	Results    `json:"results"`
+}
+
+// Parameters say what was compared.
+type Parameters struct {
+	report.Parameters
 	Pattern  string           `json:"pattern"`
 	Messages int              `json:"messages"`         // to be counted, of each client; 0: chosen by size
 	Warmup   int              `json:"warmup"`           // before them; one way, 0: a quarter of Messages
@@ -38,9 +41,12 @@ type Report struct {
 	Mix      []MixEntry       `json:"mix,omitempty"`
 	Params   map[string]int64 `json:"params,omitempty"`      // that were replaced
 	Wire     string           `json:"wire_faults,omitempty"` // faults of the wire
-	Rows     []Row            `json:"rows"`
-	Digests  []Digest         `json:"digests"`
-	Error    *report.Failure  `json:"error,omitempty"` // why the report is not complete
+}
+
+// Results is what was measured.
+type Results struct {
+	Rows    []Row    `json:"rows"`
+	Digests []Digest `json:"digests"`
 }
 
 // Digest is the hash over frames, wakes and messages of a protocol's run with
@@ -123,8 +129,12 @@ func NewReport(c Config, h report.Hashes) *Report {
 		_, warmup = c.countOf(protocol{}, 1)
 	}
 	r := &Report{
-		Wire: faults, Schema: Schema, Profile: c.Profile, Seed: c.Seed, Hashes: h, Pattern: c.Pattern, Messages: c.Messages, Warmup: warmup,
-		Window: c.Window, Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Rows: []Row{}, Digests: []Digest{},
+		Envelope: report.Envelope{Schema: Schema, Environment: h},
+		Parameters: Parameters{
+			Parameters: report.Parameters{Profile: c.Profile, Seed: c.Seed}, Pattern: c.Pattern, Messages: c.Messages, Warmup: warmup, Window: c.Window,
+			Receives: c.Receives, Clients: c.Clients, Mix: c.Mix, Params: c.Params, Wire: faults,
+		},
+		Results: Results{Rows: []Row{}, Digests: []Digest{}},
 	}
 	if c.switched() {
 		r.Nodes = c.Nodes
@@ -401,6 +411,17 @@ func (r *Report) Faults() []string {
 	return faults
 }
 
+// Measured reports whether there is anything to print.
+func (r *Report) Measured() bool { return len(r.Rows) > 0 }
+
+// Failed says why the results are no success; nil if they are.
+func (r *Report) Failed() error {
+	if faults := r.Faults(); len(faults) > 0 {
+		return fmt.Errorf("wrong bytes arrived (seed %d), the first: %s", r.Seed, faults[0])
+	}
+	return nil
+}
+
 // What names the subject of a row.
 func (w Row) What() string {
 	switch {
@@ -412,14 +433,11 @@ func (w Row) What() string {
 	return "all"
 }
 
-// WriteJSON writes the report as one object.
-func (r *Report) WriteJSON(w io.Writer) error { return report.WriteJSON(w, r) }
-
 // WriteBench writes the report in the format of Go benchmarks, for benchstat.
 // Rows of one run are one sample: other seeds give others.
 func (r *Report) WriteBench(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "profile: %s\npattern: %s\nlayout: %s\nparams: %s\nrtl: %s\n", r.Profile, r.Pattern, r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	fmt.Fprintf(&b, "profile: %s\npattern: %s\nlayout: %s\nparams: %s\nrtl: %s\n", r.Profile, r.Pattern, r.Environment.Layout, r.Environment.Params, r.Environment.RTL)
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fmt.Fprintf(&b, "param-%s: %d\n", strings.ToLower(name), r.Params[name])
 	}
@@ -524,7 +542,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		counted = "as many messages as their size asks for"
 	}
 	fmt.Fprintf(&b, "%s, simulated time (profile %s, seed %d, %s)\n", title.title, r.Profile, r.Seed, counted)
-	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
+	b.WriteString(r.Sources())
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fmt.Fprintf(&b, "%s is %d in this run\n", name, r.Params[name])
 	}

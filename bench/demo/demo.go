@@ -30,7 +30,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Schema: Schema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Size: c.Size, Steps: []Step{}}
+	r := NewReport(c, hashes)
 	rec, err := rig.Record(c.PcapFile, c.WaveFile)
 	if err != nil {
 		return r, fmt.Errorf("demo: %w", err)

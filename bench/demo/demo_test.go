@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 			c.Size, c.Seed = n, benchtest.Seed(t)
 			r := demo(t, c)
 			require.True(t, r.Verified, "%s", r.Fault)
-			require.Len(t, r.Hashes.RTL, 16)
+			require.Len(t, r.Environment.RTL, 16)
 			require.Len(t, r.Digest, 16)
 			at := map[string]int64{} // of a frame's step
 			for i, s := range r.Steps {

@@ -11,21 +11,46 @@ import (
 )
 
 // Schema names the shape of a Report.
-const Schema = "hvia-demo/1"
+const Schema = "hvia-demo/2"
 
 // Report is one RDMA write, step by step in simulated time.
 type Report struct {
-	Schema  string        `json:"schema"`
-	Profile string        `json:"profile"`
-	Seed    uint64        `json:"seed"`
-	Hashes  report.Hashes `json:"hashes"`
-	Size    int           `json:"size"`
-	Steps   []Step        `json:"steps"`
-	Digest  string        `json:"digest,omitempty"`
+	report.Envelope
+	Parameters `json:"parameters"`
+	Results    `json:"results"`
+}
+
+type Parameters struct {
+	report.Parameters
+	Size int `json:"size"`
+}
+
+type Results struct {
+	Steps  []Step `json:"steps"`
+	Digest string `json:"digest,omitempty"`
 	report.Parts
-	Verified bool            `json:"verified"`
-	Fault    string          `json:"fault,omitempty"` // the first byte that was wrong
-	Error    *report.Failure `json:"error,omitempty"`
+	Verified bool   `json:"verified"`
+	Fault    string `json:"fault,omitempty"` // the first byte that was wrong
+}
+
+// NewReport returns a report without steps.
+func NewReport(c Config, h report.Hashes) *Report {
+	return &Report{
+		Envelope:   report.Envelope{Schema: Schema, Environment: h},
+		Parameters: Parameters{report.Parameters{Profile: c.Profile, Seed: c.Seed}, c.Size},
+		Results:    Results{Steps: []Step{}},
+	}
+}
+
+// Measured reports whether there is anything to print.
+func (r *Report) Measured() bool { return len(r.Steps) > 0 }
+
+// Failed says why the results are no success; nil if they are.
+func (r *Report) Failed() error {
+	if !r.Verified {
+		return fmt.Errorf("the receiver's memory is not what was sent (seed %d): %s", r.Seed, r.Fault)
+	}
+	return nil
 }
 
 // Step is one event.
@@ -35,11 +60,6 @@ type Step struct {
 	Where  string `json:"where"` // program, card block or wire
 	What   string `json:"what"`
 	Frame  int    `json:"frame,omitempty"` // of a message of several, from 1
-}
-
-// WriteJSON writes the steps as one object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	return report.WriteJSON(w, r)
 }
 
 // maxFramesTold is the number of frames of a message that the text lists.

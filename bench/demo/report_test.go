@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"hvia/bench/report"
 )
 
 func TestDemoText(t *testing.T) {
-	r := &Report{Schema: Schema, Profile: "hvia-ge", Seed: 1, Size: 64, Verified: true, Steps: []Step{
+	r := NewReport(DefaultConfig(), report.Hashes{})
+	r.Verified, r.Steps = true, []Step{
 		{TimePs: 0, Node: 0, Where: "program", What: "rings the doorbell"},
 		{TimePs: 390_000, Node: 0, Where: "doorbell", What: "commits VI 1"},
-	}}
+	}
 	var b strings.Builder
 	require.NoError(t, r.WriteText(&b))
 	require.Equal(t, `One RDMA write of 64 bytes, simulated time (profile hvia-ge, seed 1)

@@ -146,8 +146,8 @@ func reproduceWorkload(name string, short bool, change func(*reproduce.Config)) 
 		if err != nil {
 			return nil, err
 		}
-		if faults := r.Faults(); len(faults) > 0 {
-			return nil, errors.New(faults[0])
+		if err := r.Failed(); err != nil {
+			return nil, err
 		}
 		var runs []Record
 		for _, d := range r.Results.Digests {
@@ -218,8 +218,8 @@ func compareWorkload(name string, short bool, c compare.Config) digestWorkload {
 		if err != nil {
 			return nil, err
 		}
-		if faults := r.Faults(); len(faults) > 0 {
-			return nil, errors.New(faults[0])
+		if err := r.Failed(); err != nil {
+			return nil, err
 		}
 		var runs []Record
 		for _, d := range r.Digests {

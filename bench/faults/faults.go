@@ -25,7 +25,7 @@ import (
 )
 
 // Schema names the format of a Matrix in JSON.
-const Schema = "hvia-fault-matrix/1"
+const Schema = "hvia-fault-matrix/2"
 
 // Config selects the cells of the matrix, and the card.
 type Config struct {
@@ -43,11 +43,17 @@ type Config struct {
 
 // Matrix is every cell that was tried.
 type Matrix struct {
-	Schema  string        `json:"schema"`
-	Profile string        `json:"profile"`
-	Seed    uint64        `json:"seed"`
-	Hashes  report.Hashes `json:"hashes"`
-	Cells   []Cell        `json:"cells"`
+	report.Envelope
+	report.Parameters `json:"parameters"`
+	Cells             []Cell `json:"results"`
+}
+
+// NewMatrix returns a matrix without cells.
+func NewMatrix(c Config, h report.Hashes) *Matrix {
+	return &Matrix{
+		Envelope:   report.Envelope{Schema: Schema, Environment: h},
+		Parameters: report.Parameters{Profile: c.Profile, Seed: c.Seed}, Cells: []Cell{},
+	}
 }
 
 // Cell is one kind of fault that meets one operation at one reliability level.
@@ -155,7 +161,7 @@ func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Matrix{Schema: Schema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Cells: []Cell{}}
+	m := NewMatrix(c, hashes)
 	b, err := costs.New(c.Profile, nil)
 	if err != nil {
 		return m, err
@@ -185,8 +191,18 @@ func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 	return m, nil
 }
 
-// Failed is the number of cells that are not as expected.
-func (m *Matrix) Failed() (n int) {
+// Measured reports whether there is anything to print.
+func (m *Matrix) Measured() bool { return len(m.Cells) > 0 }
+
+// Failed says how many cells are not as expected; nil if none.
+func (m *Matrix) Failed() error {
+	if n := m.failed(); n > 0 {
+		return fmt.Errorf("%d of %d cells are not as expected (seed %d)", n, len(m.Cells), m.Seed)
+	}
+	return nil
+}
+
+func (m *Matrix) failed() (n int) {
 	for _, c := range m.Cells {
 		if !c.OK {
 			n++
@@ -517,13 +533,6 @@ func (x *matrixRun) holds(b []byte) string {
 	return "something else"
 }
 
-// WriteJSON writes the matrix, indented.
-func (m *Matrix) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(m)
-}
-
 // WriteText writes a line for each cell, and both outcomes of those that are
 // not as expected.
 func (m *Matrix) WriteText(w io.Writer) error {
@@ -539,7 +548,7 @@ func (m *Matrix) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%-58s %s\n", "  expected:", c.Expected)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d of %d cells as expected; seed %d\n", len(m.Cells)-m.Failed(), len(m.Cells), m.Seed)
+	fmt.Fprintf(&b, "\n%d of %d cells as expected; seed %d\n", len(m.Cells)-m.failed(), len(m.Cells), m.Seed)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -278,7 +278,7 @@ func (s *study) zeroFit() string {
 	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Results.Prediction.Parameters)) {
-		if slices.ContainsFunc(s.Parameters, func(p report.Parameter) bool {
+		if slices.ContainsFunc(s.Numbers, func(p report.Parameter) bool {
 			return p.Name == name && (p.Tag == string(params.Calibrated("T2")) || p.Tag == string(params.Calibrated("T4")))
 		}) {
 			continue
@@ -396,13 +396,13 @@ func (s *study) kindOf(id, what string) string {
 // does not carry its parameters.
 func (s *study) fitted(id, what string) string {
 	var names []string
-	for _, p := range s.Parameters {
+	for _, p := range s.Numbers {
 		if p.Tag == string(params.Calibrated(id)) {
 			names = append(names, p.Name)
 		}
 	}
 	switch {
-	case len(s.Parameters) == 0:
+	case len(s.Numbers) == 0:
 		return ""
 	case len(names) == 0:
 		return fmt.Sprintf("No parameter is calibrated with %s (%s).", what, id)

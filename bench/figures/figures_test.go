@@ -270,10 +270,10 @@ func TestPageTellsEachTarget(t *testing.T) {
 		require.Contains(t, row, words[target.OK])
 		require.NotContains(t, row, words[!target.OK])
 	}
-	for _, p := range r.Parameters {
+	for _, p := range r.Numbers {
 		require.NotEmpty(t, rowOf(page, ">"+p.Name+"<", fmt.Sprintf(">%d<", p.Value), ">"+p.Tag+"<"), p.Name)
 	}
-	for _, h := range []string{r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL} {
+	for _, h := range []string{r.Environment.Layout, r.Environment.Params, r.Environment.RTL} {
 		require.Contains(t, page, ">"+h+"<")
 	}
 }
@@ -307,11 +307,11 @@ func TestCaptionsNameWhatWasFitted(t *testing.T) {
 	require.Contains(t, page, "Both curves between their two ends are predictions.")
 	require.Contains(t, page, "the same card with MacReactClocks = 4, as guessed", "what else was predicted is nothing to the card")
 	require.Contains(t, page, "<caption>TCP/IP, before the fit</caption>")
-	r.Parameters[0].Tag, r.Parameters[2].Tag = "CALIBRATED(T3)", "GUESS"
+	r.Numbers[0].Tag, r.Numbers[2].Tag = "CALIBRATED(T3)", "GUESS"
 	page = pageOf(t, r)
 	require.Contains(t, page, "SystemClockPeriod and MacReactClocks are calibrated with the bandwidth at the largest length (T3).")
 	require.Contains(t, page, "No parameter is calibrated with the processor time of VipPostRecv (T8).")
-	r.Parameters = nil
+	r.Numbers = nil
 	page = pageOf(t, r)
 	require.NotContains(t, page, "calibrated with")
 	require.Contains(t, page, "The report does not carry its parameters.")
@@ -369,7 +369,7 @@ func TestMissingPartsAreNamed(t *testing.T) {
 
 func TestNothingMeasured(t *testing.T) {
 	r := report.New("hvia-ge", 1, report.Hashes{})
-	r.Error = &report.Failure{Message: "node 1 went away"}
+	r.Complete("devel", nil, errors.New("node 1 went away"))
 	files := write(t, r)
 	require.Len(t, files, 1)
 	page := string(files["report.html"])
@@ -409,7 +409,7 @@ func TestTextIsNotMarkup(t *testing.T) {
 	r := sample()
 	const evil = `<script>alert("&")</script>`
 	r.Results.Waterfall[3].Name, r.Results.Pipeline.Hops[2].Name, r.Results.Targets[0].Quantity = evil, evil, evil
-	r.Parameters[0].Source, r.Notes[0], r.Results.Ablations.Variants[1].Name = evil, evil, evil
+	r.Numbers[0].Source, r.Notes[0], r.Results.Ablations.Variants[1].Name = evil, evil, evil
 	for name, body := range write(t, r) {
 		require.NotContains(t, string(body), "<script", name)
 		if strings.HasSuffix(name, ".svg") {

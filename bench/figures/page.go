@@ -92,8 +92,8 @@ func (s *study) page(figures []*figure) (*page, error) {
 		Notes:   s.Notes,
 		Missing: s.missing(figures),
 		Facts: [][2]string{
-			{"profile", s.Profile}, {"seed", fmt.Sprint(s.Seed)}, {"hash of the layouts", orDash(s.Hashes.Layout)},
-			{"hash of the parameters", orDash(s.Hashes.Params)}, {"hash of the RTL", orDash(s.Hashes.RTL)}, {"shape of the report", s.Schema},
+			{"profile", s.Profile}, {"seed", fmt.Sprint(s.Seed)}, {"hash of the layouts", orDash(s.Environment.Layout)},
+			{"hash of the parameters", orDash(s.Environment.Params)}, {"hash of the RTL", orDash(s.Environment.RTL)}, {"shape of the report", s.Schema},
 		},
 		Lead: []string{
 			"HVIA re-creates HVIA-GE, the network card of the 2004 paper “A VIA-based RDMA Mechanism for High Performance PC Cluster Systems”, as open RTL between models of the parts around it: host bridge, PCI, SDRAM, MAC and wire. Two hosts with a card each exchange messages, and every byte of every message is checked.",
@@ -234,7 +234,7 @@ func (s *study) missing(figures []*figure) []string {
 			list = append(list, "The prediction from before the fit was not run.")
 		}
 	}
-	if len(s.Parameters) == 0 {
+	if len(s.Numbers) == 0 {
 		list = append(list, "The report does not carry its parameters.")
 	}
 	return list
@@ -310,7 +310,7 @@ func (s *study) designs() (table, bool) {
 
 func (s *study) parameters() (table, bool) {
 	t := table{caption: "Every number that the run was made with", heads: []string{"parameter", "value", "unit", "before the fit", "class", "tag", "source", "meaning"}, align: "lrlrllll"}
-	for _, p := range s.Parameters {
+	for _, p := range s.Numbers {
 		prior := "–"
 		if p.Prior != nil {
 			prior = fmt.Sprint(*p.Prior)

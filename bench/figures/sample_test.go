@@ -136,7 +136,7 @@ func sample() *report.Report {
 		})
 	}
 	prior := int64(4)
-	r.Parameters = []report.Parameter{
+	r.Numbers = []report.Parameter{
 		{Name: "SystemClockPeriod", Value: 30000, Unit: "ps", Class: "model", Tag: "SOURCED", Source: "PCI 2.1: 33.33 MHz", Doc: "system PCI and core clock"},
 		{Name: "MacReactClocks", Value: 14, Unit: "clock", Class: "model", Tag: "CALIBRATED(T3)", Source: "64 KiB at 95.6 MB/s", Doc: "dead time", Prior: &prior},
 		{Name: "HostPostTime", Value: 5_250_000, Unit: "ps", Class: "host", Tag: "CALIBRATED(T8)", Source: "Figure 11 less the clock", Doc: "a post"},

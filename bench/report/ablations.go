@@ -4,28 +4,13 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// AblateSchema names the shape of an AblationReport.
-const AblateSchema = "hvia-ablate/1"
-
-// AblationReport is the result of Ablate.
-type AblationReport struct {
-	Schema    string     `json:"schema"`
-	Profile   string     `json:"profile"`
-	Seed      uint64     `json:"seed"`
-	Hashes    Hashes     `json:"hashes"`
-	Ablations *Ablations `json:"ablations"`
-	Wall      Wall       `json:"wall"`
-	Error     *Failure   `json:"error,omitempty"`
-}
-
-// Faults returns a sentence for each variant with wrong bytes.
-func (a *Ablations) Faults() []string {
+// faults returns a sentence for each variant with wrong bytes.
+func (a *Ablations) faults() []string {
 	var faults []string
 	if a == nil {
 		return nil
@@ -36,26 +21,6 @@ func (a *Ablations) Faults() []string {
 		}
 	}
 	return faults
-}
-
-// Save writes ablate.json into a directory, which it makes if needed.
-func (r *AblationReport) Save(dir string) (string, error) { return SaveJSON(dir, "ablate.json", r) }
-
-// WriteText writes the variants as a table.
-func (r *AblationReport) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "The card with parts of its design taken away, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
-	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
-	r.Ablations.writeText(&b)
-	fmt.Fprintf(&b, "\nwall: %.1f s; the build of the simulator took %.1f s\n", r.Wall.Seconds, r.Wall.BuildSeconds)
-	for _, f := range r.Ablations.Faults() {
-		fmt.Fprintf(&b, "wrong: %s\n", f)
-	}
-	if r.Error != nil {
-		fmt.Fprintf(&b, "not complete: %s\n", r.Error.Message)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // writeText writes two lines for each variant: what was measured, and what the

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -12,28 +13,20 @@ import (
 )
 
 // Schema names the shape of a Report. Keys are added and never renamed.
-const Schema = "hvia-report/1"
+const Schema = "hvia-report/2"
 
-// Report is the result of a reproduction. All but Wall and Error repeats bit
-// for bit for one profile, seed and set of hashes.
+// Report is the result of a reproduction.
 type Report struct {
-	Schema  string   `json:"schema"`
-	Profile string   `json:"profile"`
-	Seed    uint64   `json:"seed"`
-	Hashes  Hashes   `json:"hashes"`
-	Notes   []string `json:"notes,omitempty"`  // what a reader must know before using the numbers
-	Misses  []string `json:"misses,omitempty"` // targets that were missed, one sentence each
-	Results Results  `json:"results"`
-
-	// Parameters is every number of the profile in this run.
-	Parameters []Parameter `json:"parameters,omitempty"`
-
-	Wall  Wall     `json:"wall"`
-	Error *Failure `json:"error,omitempty"` // why the report is not complete
+	Envelope
+	Parameters `json:"parameters"`
+	Results    `json:"results"`
 }
 
 // Results is everything that was measured in simulated time.
 type Results struct {
+	Notes  []string `json:"notes,omitempty"`  // what a reader must know before using the numbers
+	Misses []string `json:"misses,omitempty"` // targets that were missed, one sentence each
+
 	RDMAWrite         []PingPongResult `json:"rdma_write"`
 	Stages            *Stages          `json:"stages,omitempty"` // where the hardware time of the shortest message goes
 	Digest            string           `json:"digest,omitempty"` // hash over frames, wakes, messages and their times
@@ -271,34 +264,10 @@ type PingPongResult struct {
 	Fault       string `json:"fault,omitempty"` // the first wrong byte
 }
 
-// Wall is everything that depends on the machine.
-type Wall struct {
-	BuildSeconds float64   `json:"build_seconds"` // of the simulator, whenever it was built
-	Seconds      float64   `json:"seconds"`       // of the experiments, without the build
-	RDMAWrite    []WallRow `json:"rdma_write,omitempty"`
-	SendReceive  []WallRow `json:"send_receive,omitempty"`
-	Mvia         []WallRow `json:"mvia,omitempty"`
-	Tcp          []WallRow `json:"tcp,omitempty"`
-}
-
-// WallRow is the wall time of one message length. Cycles are core clocks of
-// simulated time, including those skipped because all was quiescent.
-type WallRow struct {
-	Size            int     `json:"size"`
-	Seconds         float64 `json:"seconds"`
-	Cycles          int64   `json:"simulated_cycles"`
-	CyclesPerSecond float64 `json:"cycles_per_s"`
-}
-
-// Failure is the error of a failed run.
-type Failure struct {
-	Message string `json:"message"`
-}
-
 // New starts an empty report.
 func New(profile string, seed uint64, hashes Hashes) *Report {
 	return &Report{
-		Schema: Schema, Profile: profile, Seed: seed, Hashes: hashes,
+		Envelope: Envelope{Schema: Schema, Environment: hashes}, Parameters: Parameters{Profile: profile, Seed: seed},
 		Results: Results{RDMAWrite: []PingPongResult{}, SendReceive: []PingPongResult{}},
 	}
 }
@@ -320,8 +289,21 @@ func BytesPerSecond(size int, ps int64) int64 {
 	return int64(q)
 }
 
-// Verified reports whether something was measured and every byte was right.
-func (r *Report) Verified() bool { return len(r.Results.RDMAWrite) > 0 && len(r.Faults()) == 0 }
+// Measured reports whether there is anything to print.
+func (r *Report) Measured() bool {
+	return len(r.RDMAWrite) > 0 || r.Ablations != nil && len(r.Ablations.Variants) > 0
+}
+
+// Failed says why the results are no success; nil if they are.
+func (r *Report) Failed() error {
+	if faults := r.Faults(); len(faults) > 0 {
+		return fmt.Errorf("wrong bytes arrived (seed %d), the first: %s", r.Seed, faults[0])
+	}
+	if !r.Measured() {
+		return errors.New("nothing was measured")
+	}
+	return nil
+}
 
 // Faults returns a sentence for each size and experiment with wrong bytes.
 func (r *Report) Faults() []string {
@@ -363,7 +345,7 @@ func (r *Report) Faults() []string {
 			faults = append(faults, fmt.Sprintf("%d bytes, first write: %s", w.Size, w.Fault))
 		}
 	}
-	return append(faults, r.Results.Ablations.Faults()...)
+	return append(faults, r.Results.Ablations.faults()...)
 }
 
 // protocolNames are the protocols in the order of tables.
@@ -408,14 +390,6 @@ type Stage struct {
 
 // WaterfallSize is the length of the waterfall's message: the shortest.
 const WaterfallSize = 4
-
-// Hashes says which layouts, numbers and RTL a result belongs to, each as 16
-// hexadecimal digits.
-type Hashes struct {
-	Layout string `json:"layout"`
-	Params string `json:"params"`
-	RTL    string `json:"rtl"`
-}
 
 // Parts are the two parts of a run's digest, as 16 hexadecimal digits each: the
 // cards and the wire, and what the hosts saw of them.

@@ -93,7 +93,7 @@ func TestReportTextSaysWhatIsWrong(t *testing.T) {
 	r := sample()
 	r.Results.RDMAWrite[1].Verified = false
 	r.Misses = []string{"4 bytes: 9.1 us, the target is 8 us"}
-	r.Error = &Failure{Message: "stopped"}
+	r.Error = &failure{"stopped"}
 	var b strings.Builder
 	require.NoError(t, r.WriteText(&b))
 	require.Contains(t, b.String(), "  FAIL ")
@@ -110,13 +110,35 @@ func TestReportJSON(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteJSON(&b, r))
 	require.Equal(t, `{
-  "schema": "hvia-report/1",
-  "profile": "hvia-ge",
-  "seed": 7,
-  "hashes": {
+  "schema": "hvia-report/2",
+  "environment": {
     "layout": "00000000000000aa",
     "params": "00000000000000bb",
     "rtl": "00000000000000cc"
+  },
+  "wall": {
+    "build_seconds": 12.34,
+    "seconds": 3.21,
+    "rdma_write": [
+      {
+        "size": 4,
+        "seconds": 0.5,
+        "simulated_cycles": 1000000,
+        "cycles_per_s": 2000000
+      }
+    ],
+    "send_receive": [
+      {
+        "size": 16,
+        "seconds": 0.6,
+        "simulated_cycles": 1200000,
+        "cycles_per_s": 2000000
+      }
+    ]
+  },
+  "parameters": {
+    "profile": "hvia-ge",
+    "seed": 7
   },
   "results": {
     "rdma_write": [
@@ -143,26 +165,6 @@ func TestReportJSON(t *testing.T) {
       "system_bytes_per_s": 120040000,
       "mac_bytes_per_s": 116960000
     }
-  },
-  "wall": {
-    "build_seconds": 12.34,
-    "seconds": 3.21,
-    "rdma_write": [
-      {
-        "size": 4,
-        "seconds": 0.5,
-        "simulated_cycles": 1000000,
-        "cycles_per_s": 2000000
-      }
-    ],
-    "send_receive": [
-      {
-        "size": 16,
-        "seconds": 0.6,
-        "simulated_cycles": 1200000,
-        "cycles_per_s": 2000000
-      }
-    ]
   }
 }
 `, b.String())
@@ -175,17 +177,17 @@ func TestReportWithoutResults(t *testing.T) {
 	require.NoError(t, WriteJSON(&b, r))
 	require.Contains(t, b.String(), `"rdma_write": []`)
 	require.Contains(t, b.String(), `"send_receive": []`)
-	require.False(t, r.Verified())
+	require.Error(t, r.Failed())
 }
 
 func TestVerified(t *testing.T) {
 	r := sample()
-	require.True(t, r.Verified())
+	require.NoError(t, r.Failed())
 	r.Results.RDMAWrite[0].Verified = false
-	require.False(t, r.Verified())
+	require.Error(t, r.Failed())
 	r = sample()
 	r.Results.SendReceive[1].Verified, r.Results.SendReceive[1].Fault = false, "byte 1"
-	require.False(t, r.Verified())
+	require.Error(t, r.Failed())
 	require.Equal(t, []string{"16 bytes by send and receive: byte 1"}, r.Faults())
 	r = sample()
 	r.Results.ReceiveWait = []ReceiveWaitResult{{Size: 4}, {Size: 16, Fault: "byte 2"}}
@@ -286,7 +288,7 @@ func TestWriteSummary(t *testing.T) {
 	require.Positive(t, row, b.String())
 	require.Regexp(t, fmt.Sprintf(`^ +%d .* 57\.600 +0\.07 +117\.900 +0\.03  FAIL$`, r.Results.RDMAWrite[0].Size), lines[row])
 	require.Contains(t, b.String(), "\nmiss: T99\n")
-	require.Contains(t, b.String(), "layout "+r.Hashes.Layout)
+	require.Contains(t, b.String(), "layout "+r.Environment.Layout)
 }
 
 // A message with wrong bytes is reported, with the protocol.
@@ -297,5 +299,5 @@ func TestFaultsOfBaselines(t *testing.T) {
 	r.Results.Prediction = &Prediction{Tcp: []PingPongResult{{Size: 256, Fault: "byte 9"}}}
 	require.Subset(t, r.Faults(), []string{"64 bytes by M-VIA: byte 3", "16 bytes by TCP/IP: byte 0", "256 bytes by TCP/IP before the fit: byte 9"})
 	require.Len(t, r.Faults(), 3)
-	require.False(t, r.Verified())
+	require.Error(t, r.Failed())
 }

@@ -117,7 +117,7 @@ func (r *Report) charged() string {
 		parts = append(parts, fmt.Sprintf("%d %% of %s's", (100*left+p.HalfRTTPs/2)/p.HalfRTTPs, ProtocolName(protocol)))
 	}
 	text := fmt.Sprintf("Charged costs are %s half round trip of %d bytes", strings.Join(parts, " and "), WaterfallSize)
-	for _, p := range r.Parameters {
+	for _, p := range r.Numbers {
 		if p.Name == "TcpWakeTime" {
 			text += fmt.Sprintf("; %.0f us of TCP/IP's are its wake, which is fitted to T2 and unexplained", Microseconds(p.Value))
 		}

@@ -20,7 +20,7 @@ func strong() *Report {
 		{Protocol: "mvia", Size: 4, HalfRTTPs: 57_600_000, Rows: []TimeShare{{"protocol", 53_300_000}, {StepBus, 2_800_000}, {StepWire, 1_140_000}, {StepRest, 360_000}}},
 		{Protocol: "tcp", Size: 4, HalfRTTPs: 117_900_000, Rows: []TimeShare{{"wake", 81_220_000}, {"NIC", 32_380_000}, {StepBus, 2_800_000}, {StepWire, 1_200_000}, {StepRest, 300_000}}},
 	}
-	r.Parameters = []Parameter{{Name: "TcpWakeTime", Value: 81_220_000}}
+	r.Numbers = []Parameter{{Name: "TcpWakeTime", Value: 81_220_000}}
 	r.Judge(true)
 	return r
 }

@@ -13,9 +13,9 @@ import (
 // targets. WriteText has every table.
 func (r *Report) WriteSummary(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Half round trip and bandwidth, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
-	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
-	r.writeSideBySide(&b)
+	if r.writeHead(&b, "Half round trip and bandwidth") {
+		r.writeSideBySide(&b)
+	}
 	if s := ReadSentence(r.Results.RDMARead, r.Results.ReliableWrite); s != "" {
 		fmt.Fprintf(&b, "\nOver a VI of reliable delivery: %s\n", s)
 	}
@@ -36,6 +36,20 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	r.writeEnd(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeHead writes the first lines of a text. It reports whether tables of RDMA
+// writes follow; a run may have ablations only.
+func (r *Report) writeHead(b *strings.Builder, title string) bool {
+	tables := len(r.RDMAWrite) > 0
+	if !tables {
+		title = "The card with parts of its design taken away"
+	}
+	fmt.Fprintf(b, "%s, simulated time (profile %s, seed %d)\n%s", title, r.Profile, r.Seed, r.Sources())
+	if tables {
+		b.WriteString("\n")
+	}
+	return tables
 }
 
 // writeSideBySide writes a row for each size and two columns for each protocol.

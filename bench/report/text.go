@@ -34,9 +34,9 @@ func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
 // separate columns.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "RDMA write ping-pong, one-way = RTT/2, simulated time (profile %s, seed %d)\n", r.Profile, r.Seed)
-	fmt.Fprintf(&b, "layout %s  params %s  rtl %s\n\n", r.Hashes.Layout, r.Hashes.Params, r.Hashes.RTL)
-	writeRows(&b, r.Results.RDMAWrite, r.Wall.RDMAWrite, nil)
+	if r.writeHead(&b, "RDMA write ping-pong, one-way = RTT/2") {
+		writeRows(&b, r.Results.RDMAWrite, r.Wall.RDMAWrite, nil)
+	}
 	if len(r.Results.SendReceive) > 0 {
 		b.WriteString("\nThe same with send and receive, whose gap is their half RTT less that of an RDMA write:\n")
 		writeRows(&b, r.Results.SendReceive, r.Wall.SendReceive, r.Results.RDMAWrite)

@@ -30,11 +30,7 @@ func (r *Report) Save(dir string) (string, error) {
 	if _, err := Save(dir, "report.txt", r.WriteText); err != nil {
 		return "", err
 	}
-	return SaveJSON(dir, "report.json", r)
-}
-
-func SaveJSON(dir, name string, v any) (string, error) {
-	return Save(dir, name, func(w io.Writer) error { return WriteJSON(w, v) })
+	return Save(dir, "report.json", func(w io.Writer) error { return WriteJSON(w, r) })
 }
 
 // Save writes a file of a directory, completely or not at all.

@@ -101,7 +101,7 @@ var variants = []variant{
 
 // Ablate measures every variant on a separate fabric. With an error it returns
 // the variants measured until then.
-func Ablate(ctx context.Context, c AblateConfig) (_ *report.AblationReport, err error) {
+func Ablate(ctx context.Context, c AblateConfig) (_ *report.Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "ablate", err) }()
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *report.AblationReport, err 
 	if err != nil {
 		return nil, err
 	}
-	r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Hashes: hashes, Ablations: &report.Ablations{}}
+	r := report.New(c.Profile, c.Seed, hashes)
 	program, err := sim.ProfileSimulator(ctx, c.Profile)
 	if err != nil {
 		return r, err

@@ -40,7 +40,7 @@ func TestMeasured(t *testing.T) {
 	c := DefaultConfig()
 	c.Background = false
 	r := run(t, c)
-	require.True(t, r.Verified(), "%v", r.Faults())
+	require.NoError(t, r.Failed(), "%v", r.Faults())
 	u := r.Results
 	var got bytes.Buffer
 	require.NoError(t, report.WriteJSON(&got, measured{u.Targets, u.ModelCurve, u.PostReceive, u.ReceiveWait, u.Waterfall, u.Mvia, u.Tcp, u.Accounts, u.Paths, u.FirstWrite}))

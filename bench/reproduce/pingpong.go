@@ -54,7 +54,7 @@ func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Parameters = report.ParametersOf(at.Table)
+	r.Numbers = report.ParametersOf(at.Table)
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is %d in this run", name, c.Params[name]))
 	}

@@ -76,7 +76,7 @@ func TestReproduceRepeats(t *testing.T) {
 		variants = slices.Concat(variants[:4], variants[:4], variants[:2], []variant{none})
 	}
 	first := run(t, c)
-	require.True(t, first.Verified(), "%v", first.Faults())
+	require.NoError(t, first.Failed(), "%v", first.Faults())
 	want := repeatable(t, first)
 	for i, v := range variants {
 		t.Run(fmt.Sprintf("%d %s", i, v.name), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestReproduceRepeats(t *testing.T) {
 			v.change(&changed)
 			r := run(t, changed)
 			stop()
-			require.Equal(t, first.Hashes, r.Hashes, "a source was edited while the test ran: run it again")
+			require.Equal(t, first.Environment, r.Environment, "a source was edited while the test ran: run it again")
 			require.Equal(t, want, repeatable(t, r), "replay with HVIA_SEED=%d", c.Seed)
 			t.Logf("wall %.2f s", r.Wall.Seconds)
 		})
@@ -175,7 +175,7 @@ func TestReproduceReport(t *testing.T) {
 	}
 	require.Equal(t, "T1", r.Results.Targets[0].ID)
 	require.Len(t, r.Results.ModelCurve, 4*len(c.Sizes))
-	require.Len(t, r.Parameters, len(params.Table()))
+	require.Len(t, r.Numbers, len(params.Table()))
 
 	if testing.Short() {
 		return
@@ -347,7 +347,7 @@ func TestReproduceFindsAWrongByte(t *testing.T) {
 	c := smallConfig(t)
 	c.Sizes, c.Background, c.program = []int{4, 1400}, false, program
 	r := run(t, c)
-	require.False(t, r.Verified())
+	require.Error(t, r.Failed())
 	require.True(t, r.Results.RDMAWrite[0].Verified)
 	require.False(t, r.Results.RDMAWrite[1].Verified)
 	require.Regexp(t, `^1400 bytes: round \d from node 0: byte \d+ of 1400 is 0x..`, r.Faults()[0])
@@ -374,7 +374,7 @@ func TestReproduceStopped(t *testing.T) {
 			// run did.
 			n := len(r.Results.RDMAWrite)
 			require.True(t, n == 2 || n == 3, "%d sizes", n)
-			require.True(t, r.Verified())
+			require.NoError(t, r.Failed())
 			full := c
 			full.Progress, full.Background = nil, false
 			require.Equal(t, run(t, full).Results.RDMAWrite[:n], r.Results.RDMAWrite)

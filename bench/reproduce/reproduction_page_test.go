@@ -64,7 +64,7 @@ func TestReproductionPage(t *testing.T) {
 		if x.ID == "T12" || x.ID == "T5" && x.Low == 0 || x.ID == "T8" && x.Low == 0 {
 			continue // no number of the paper
 		}
-		low, high := report.Number(&x.Low), report.Number(&x.High)
+		low, high := fmt.Sprint(x.Low), fmt.Sprint(x.High)
 		require.True(t, strings.Contains(page, low+" to "+high), "%s, %s: the page has no band %s to %s", x.ID, x.Quantity, low, high)
 	}
 	for _, p := range r.Paths {

@@ -213,7 +213,7 @@ func TestReferenceOfTheCommand(t *testing.T) {
 			}
 		}
 	}
-	require.Contains(t, schemas, "hvia-fault-matrix/1")
+	require.Contains(t, schemas, "hvia-fault-matrix/2")
 	for s := range schemas {
 		require.Contains(t, page, "`"+s+"`", "docs/reference/hvia.md has no such format")
 	}

@@ -82,142 +82,9 @@ func TestScripts(t *testing.T) {
 }
 
 func fake(behaviour string) cli.Experiments {
+	b := behaves(behaviour)
 	return cli.Experiments{
-		Fabrics: fakeFabrics(behaviour),
-		Reproduce: func(ctx context.Context, c reproduce.Config) (*report.Report, error) {
-			r := report.New(c.Profile, c.Seed, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
-			shown := c
-			shown.Progress = nil
-			config, err := json.Marshal(shown)
-			if err != nil {
-				return nil, err
-			}
-			r.Notes = []string{string(config)}
-			for i, s := range c.Sizes {
-				if i == 1 {
-					switch behaviour {
-					case "fail":
-						return r, errors.New("reproduce: size 16: node 1 went away")
-					case "interrupt":
-						if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-							return nil, err
-						}
-						select {
-						case <-ctx.Done():
-							return r, fmt.Errorf("reproduce: size %d: %w", s, ctx.Err())
-						case <-time.After(10 * time.Second):
-							return nil, errors.New("no signal came")
-						}
-					}
-				}
-				if c.Progress != nil {
-					c.Progress(rig.Progress{What: fmt.Sprintf("%d bytes", s), Done: i, Total: len(c.Sizes)})
-				}
-				row := report.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
-				if behaviour == "wrong" && s == 16 {
-					row.Verified, row.Fault = false, "byte 3 of 16"
-				}
-				r.Results.RDMAWrite = append(r.Results.RDMAWrite, row)
-			}
-			r.Results.SendReceive = append(r.Results.SendReceive, r.Results.RDMAWrite...)
-			if behaviour == "wrong receive" {
-				r.Results.SendReceive[0].Verified, r.Results.SendReceive[0].Fault = false, "byte 2 of 4"
-			}
-			switch behaviour {
-			case "cross":
-				r.Results.CrossTraffic = &report.CrossTraffic{RDMAWrite: r.Results.RDMAWrite, Fault: "a guard"}
-			case "output":
-				return nil, fmt.Errorf("reproduce: file x.pcapng %w", rig.ErrOutput)
-			case "miss":
-				r.Misses = []string{"4 bytes: too slow"}
-			case "verilator":
-				return nil, fmt.Errorf("reproduce: %w", verilate.ErrNoVerilator)
-			}
-			return r, nil
-		},
-		Ablate: func(_ context.Context, c reproduce.AblateConfig) (*report.AblationReport, error) {
-			r := &report.AblationReport{Schema: report.AblateSchema, Profile: c.Profile, Seed: c.Seed, Ablations: &report.Ablations{}}
-			if behaviour == "verilator" {
-				return r, fmt.Errorf("ablate: %w", verilate.ErrNoVerilator)
-			}
-			whole := float64(c.Iterations)
-			fault := map[string]string{"wrong": "byte 3"}[behaviour]
-			r.Ablations.Variants = []report.Variant{
-				{Name: "whole", Verified: true, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: whole, Base: whole}}},
-				{Name: "half", Verified: fault == "", Fault: fault, Straps: []string{"Half"}, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: 1, Base: whole}}},
-			}
-			if behaviour == "fail" {
-				return r, errors.New("ablate: half: node 1 went away")
-			}
-			return r, nil
-		},
-		Compare: func(ctx context.Context, c compare.Config) (*compare.Report, error) {
-			r := compare.NewReport(c, report.Hashes{Layout: "1", Params: "2", RTL: "3"})
-			if behaviour == "verilator" {
-				return r, fmt.Errorf("compare: %w", verilate.ErrNoVerilator)
-			}
-			for i, name := range c.Protocols {
-				if i == 1 {
-					switch behaviour {
-					case "fail":
-						return r, errors.New("compare: send: node 1 went away")
-					case "interrupt":
-						if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-							return nil, err
-						}
-						select {
-						case <-ctx.Done():
-							return r, fmt.Errorf("compare: %w", ctx.Err())
-						case <-time.After(10 * time.Second):
-							return nil, errors.New("no signal came")
-						}
-					}
-				}
-				if c.Progress != nil {
-					c.Progress(rig.Progress{What: name, Done: i, Total: len(c.Protocols)})
-				}
-				row := compare.Row{
-					Protocol: name, Messages: c.Messages, Latency: &compare.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
-					Hosts: make([]compare.HostUse, max(2, c.Nodes)), Wire: make([]compare.WireUse, max(2, c.Nodes)), Clients: make([]int64, c.Clients),
-				}
-				if len(c.Sizes) > 0 {
-					row.Size = c.Sizes[0]
-				}
-				switch behaviour {
-				case "wrong":
-					row.Verified, row.Fault = i == 0, "message 1: byte 3 of 4"
-				case "lossy":
-					row.Lost = 7
-				}
-				r.Rows = append(r.Rows, row)
-			}
-			return r, nil
-		},
-		Demo: func(_ context.Context, c demo.Config) (*demo.Report, error) {
-			if behaviour == "verilator" {
-				return nil, fmt.Errorf("demo: %w", verilate.ErrNoVerilator)
-			}
-			fault := map[string]string{"wrong": "byte 3 of 64"}[behaviour]
-			return &demo.Report{
-				Schema: demo.Schema, Profile: c.Profile, Seed: c.Seed, Size: c.Size, Verified: fault == "", Fault: fault,
-				Steps: []demo.Step{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}},
-			}, nil
-		},
-		Conform: func(_ context.Context, c conformance.Config) (*conformance.Report, error) {
-			r := &conformance.Report{Schema: conformance.Schema, Device: c.Device, Seed: c.Seed, Results: []conformance.Result{
-				{Function: "OpenNic", Case: "a host", Verdict: conformance.Pass},
-				{Function: conformance.ScenarioGroup, Case: "reads", Verdict: conformance.NotSupported, Reason: "RDMAReadSupport"},
-			}}
-			switch behaviour {
-			case "wrong":
-				r.Results[0].Verdict, r.Results[0].Reason = conformance.Fail, "no error, want VIP_ERROR_RESOURCE"
-			case "fail":
-				err := errors.New("conform: node 1 went away")
-				r.Error = err.Error()
-				return r, err
-			}
-			return r, nil
-		},
+		Fabrics: fakeFabrics(behaviour), Reproduce: b.reproduce, Ablate: b.ablate, Compare: b.compare, Demo: b.demo, Conform: b.conform,
 		ReadDigests: func() (*digests.Table, error) { return digestTable("f1", "w1"), nil },
 		Digests: func(context.Context, digests.Config) (*digests.Table, error) {
 			switch behaviour {
@@ -239,6 +106,138 @@ func fake(behaviour string) cli.Experiments {
 		},
 		SimulatorBuilt: func() (string, bool, error) { return "build/cache/fabric", behaviour != "cold", nil },
 	}
+}
+
+// behaves makes the experiments that do what FAKE says.
+type behaves string
+
+var fakeHashes = report.Hashes{Layout: "1", Params: "2", RTL: "3"}
+
+// part is one of an experiment's parts. The second fails or is interrupted, if
+// the experiment behaves so.
+func (b behaves) part(ctx context.Context, i int, fails string, show func(rig.Progress), p rig.Progress) error {
+	verb, _, _ := strings.Cut(fails, ":")
+	switch {
+	case b == "verilator":
+		return fmt.Errorf("%s: %w", verb, verilate.ErrNoVerilator)
+	case b == "fail" && i == 1:
+		return errors.New(fails)
+	case b == "interrupt" && i == 1:
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", verb, ctx.Err())
+		case <-time.After(10 * time.Second):
+			return errors.New("no signal came")
+		}
+	}
+	if show != nil {
+		p.Done = i
+		show(p)
+	}
+	return nil
+}
+
+func (b behaves) reproduce(ctx context.Context, c reproduce.Config) (*report.Report, error) {
+	r := report.New(c.Profile, c.Seed, fakeHashes)
+	shown := c
+	shown.Progress = nil
+	config, err := json.Marshal(shown)
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = []string{string(config)}
+	for i, s := range c.Sizes {
+		if err := b.part(ctx, i, "reproduce: size 16: node 1 went away", c.Progress, rig.Progress{What: fmt.Sprintf("%d bytes", s), Total: len(c.Sizes)}); err != nil {
+			return r, err
+		}
+		row := report.PingPongResult{Size: s, HalfRTTPs: 1000, Verified: true}
+		if b == "wrong" && s == 16 {
+			row.Verified, row.Fault = false, "byte 3 of 16"
+		}
+		r.RDMAWrite = append(r.RDMAWrite, row)
+	}
+	r.SendReceive = append(r.SendReceive, r.RDMAWrite...)
+	switch b {
+	case "wrong receive":
+		r.SendReceive[0].Verified, r.SendReceive[0].Fault = false, "byte 2 of 4"
+	case "cross":
+		r.CrossTraffic = &report.CrossTraffic{RDMAWrite: r.RDMAWrite, Fault: "a guard"}
+	case "output":
+		return nil, fmt.Errorf("reproduce: file x.pcapng %w", rig.ErrOutput)
+	case "miss":
+		r.Misses = []string{"4 bytes: too slow"}
+	}
+	return r, nil
+}
+
+func (b behaves) ablate(ctx context.Context, c reproduce.AblateConfig) (*report.Report, error) {
+	r := report.New(c.Profile, c.Seed, fakeHashes)
+	r.Ablations = &report.Ablations{}
+	complete := float64(c.Iterations)
+	fault := map[behaves]string{"wrong": "byte 3"}[b]
+	for i, v := range []report.Variant{
+		{Name: "whole", Verified: true, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: complete, Base: complete}}},
+		{Name: "half", Verified: fault == "", Fault: fault, Straps: []string{"Half"}, Figures: []report.AblationFigure{{Name: "a", Unit: "us", Value: 1, Base: complete}}},
+	} {
+		if err := b.part(ctx, i, "ablate: half: node 1 went away", nil, rig.Progress{}); err != nil {
+			return r, err
+		}
+		r.Ablations.Variants = append(r.Ablations.Variants, v)
+	}
+	return r, nil
+}
+
+func (b behaves) compare(ctx context.Context, c compare.Config) (*compare.Report, error) {
+	r := compare.NewReport(c, fakeHashes)
+	for i, name := range c.Protocols {
+		if err := b.part(ctx, i, "compare: send: node 1 went away", c.Progress, rig.Progress{What: name, Total: len(c.Protocols)}); err != nil {
+			return r, err
+		}
+		row := compare.Row{
+			Protocol: name, Messages: c.Messages, Latency: &compare.Latency{MeanPs: int64(c.Seed) * 1_000_000}, Verified: true,
+			Hosts: make([]compare.HostUse, max(2, c.Nodes)), Wire: make([]compare.WireUse, max(2, c.Nodes)), Clients: make([]int64, c.Clients),
+		}
+		if len(c.Sizes) > 0 {
+			row.Size = c.Sizes[0]
+		}
+		switch b {
+		case "wrong":
+			row.Verified, row.Fault = i == 0, "message 1: byte 3 of 4"
+		case "lossy":
+			row.Lost = 7
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	return r, nil
+}
+
+func (b behaves) demo(ctx context.Context, c demo.Config) (*demo.Report, error) {
+	if err := b.part(ctx, 0, "demo: fails", nil, rig.Progress{}); err != nil {
+		return nil, err
+	}
+	r := demo.NewReport(c, fakeHashes)
+	r.Fault = map[behaves]string{"wrong": "byte 3 of 64"}[b]
+	r.Verified, r.Steps = r.Fault == "", []demo.Step{{Where: "program", What: "pcap=" + c.PcapFile + " wave=" + c.WaveFile}}
+	return r, nil
+}
+
+func (b behaves) conform(_ context.Context, c conformance.Config) (*conformance.Report, error) {
+	r := &conformance.Report{Device: c.Device, Seed: c.Seed, Results: []conformance.Result{
+		{Function: "OpenNic", Case: "a host", Verdict: conformance.Pass},
+		{Function: conformance.ScenarioGroup, Case: "reads", Verdict: conformance.NotSupported, Reason: "RDMAReadSupport"},
+	}}
+	switch b {
+	case "wrong":
+		r.Results[0].Verdict, r.Results[0].Reason = conformance.Fail, "no error, want VIP_ERROR_RESOURCE"
+	case "fail":
+		err := errors.New("conform: node 1 went away")
+		r.Error = err.Error()
+		return r, err
+	}
+	return r, nil
 }
 
 func digestTable(frames, wakes string) *digests.Table {

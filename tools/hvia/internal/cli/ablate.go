@@ -3,9 +3,7 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"io"
+	"context"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -25,7 +23,7 @@ func (a *app) ablate() *cobra.Command {
 every variant, beside those of the card as it is and, where the model of the
 paper's card foresaw something, beside that.`,
 		Example: `  hvia ablate
-  hvia ablate --json | jq .ablations`,
+  hvia ablate --json | jq .results.ablations`,
 		Args: noArgs,
 	}
 	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
@@ -33,7 +31,7 @@ paper's card foresaw something, beside that.`,
 	m.flags.IntVarP(&cfg.Warmup, "warmup", "x", cfg.Warmup, "round trips before them")
 	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter and payload")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
-	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "ablate"), "write ablate.json into `DIR`; empty for nowhere")
+	o.flags.StringVarP(&out, "output", "o", filepath.Join("out", "ablate"), "write report.json and .txt into `DIR`; empty for nowhere")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
 	addGroups(cmd, m, o, s)
 
@@ -41,51 +39,10 @@ paper's card foresaw something, beside that.`,
 		if err := cfg.Validate(); err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		p := a.newProgress(json)
-		cfg.Progress = p.hook()
-		var rep *report.AblationReport
-		err := needCheckout()
-		if err == nil {
-			rep, err = a.Ablate(cmd.Context(), cfg)
-		}
-		p.done()
-		if rep == nil {
-			rep = &report.AblationReport{Schema: report.AblateSchema, Profile: cfg.Profile, Seed: cfg.Seed, Ablations: &report.Ablations{}}
-		}
-		if faults := rep.Ablations.Faults(); err == nil && len(faults) > 0 {
-			err = fmt.Errorf("ablate: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
-		}
-		if err != nil {
-			rep.Error = &report.Failure{Message: err.Error()}
-		}
-		return errors.Join(err, a.publishAblations(rep, json, out))
+		rep, err := run(a, cmd, json, &cfg.Progress, report.New(cfg.Profile, cfg.Seed, report.Hashes{}), func(ctx context.Context) (*report.Report, error) {
+			return a.Ablate(ctx, cfg)
+		})
+		return a.publish(cmd, rep, json, rep.WriteText, out, err)
 	}
 	return cmd
-}
-
-// publishAblations writes the report to stdout and to the directory, also the
-// partial results of a failed run; without a result there is no table.
-func (a *app) publishAblations(rep *report.AblationReport, json bool, dir string) error {
-	measured := len(rep.Ablations.Variants) > 0
-	if !json && !measured {
-		return nil
-	}
-	write := rep.WriteText
-	if json {
-		write = func(w io.Writer) error { return report.WriteJSON(w, rep) }
-	}
-	if err := write(a.Stdout); err != nil {
-		return fmt.Errorf("ablate: print the report: %w", err)
-	}
-	if dir == "" || !measured {
-		return nil
-	}
-	path, err := rep.Save(dir)
-	if err != nil {
-		return fmt.Errorf("ablate: %w", err)
-	}
-	if !json {
-		fmt.Fprintf(a.Stdout, "report: %s\n", path)
-	}
-	return nil
 }

@@ -47,7 +47,7 @@ var ErrEnvironment = errors.New("environment")
 // Experiments are the functions of the verbs.
 type Experiments struct {
 	Reproduce func(context.Context, reproduce.Config) (*report.Report, error)
-	Ablate    func(context.Context, reproduce.AblateConfig) (*report.AblationReport, error)
+	Ablate    func(context.Context, reproduce.AblateConfig) (*report.Report, error)
 	Compare   func(context.Context, compare.Config) (*compare.Report, error)
 	Demo      func(context.Context, demo.Config) (*demo.Report, error)
 	// FaultMatrix returns the cells it could try, also with an error.
@@ -105,6 +105,7 @@ func (e *usageError) Unwrap() error { return e.err }
 type app struct {
 	Terminal
 	Experiments
+	args  []string
 	color string // auto, always, never
 	quiet bool
 }
@@ -116,7 +117,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 	// A second Ctrl-C ends the process at once, should a verb not listen.
 	context.AfterFunc(ctx, stop)
 
-	a := &app{Terminal: t, Experiments: e}
+	a := &app{Terminal: t, Experiments: e, args: args}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(t.Stdout)

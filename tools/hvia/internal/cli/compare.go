@@ -4,11 +4,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -20,7 +20,7 @@ import (
 )
 
 var compareFormats = map[string]func(*compare.Report, io.Writer) error{
-	"text": (*compare.Report).WriteText, "json": (*compare.Report).WriteJSON, "bench": (*compare.Report).WriteBench,
+	"text": (*compare.Report).WriteText, "json": nil, "bench": (*compare.Report).WriteBench,
 }
 
 func (a *app) compare() *cobra.Command {
@@ -38,7 +38,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		Example: `  hvia compare                                        ping-pong with every protocol
   hvia compare stream -s 1400 --protocols rdma,tcp    two of them, messages one way
   hvia compare request-reply --mix 64:4096=80,1024:65536=20
-  hvia compare n-to-1 --clients 8 --format json | jq .rows
+  hvia compare n-to-1 --clients 8 --format json | jq .results.rows
   hvia compare n-to-1 --nodes 8 --protocols rdma,rdma-rd`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -71,27 +71,23 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 		if err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		if err := writable(out); err != nil {
-			return fmt.Errorf("compare: %w", err)
+		to, b := a.Stdout, bytes.Buffer{}
+		if out != "" { // tried before the run
+			f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE, 0o644)
+			if err != nil {
+				return fmt.Errorf("compare: file %s %w: %w", out, rig.ErrOutput, err)
+			}
+			_ = f.Close()
+			to = &b
 		}
-		p := a.newProgress(format != "text")
-		cfg.Progress = p.hook()
-		var rep *compare.Report
-		err = needCheckout()
-		if err == nil {
-			rep, err = a.Compare(cmd.Context(), cfg)
+		rep, err := run(a, cmd, format != "text", &cfg.Progress, compare.NewReport(cfg, report.Hashes{}), func(ctx context.Context) (*compare.Report, error) {
+			return a.Compare(ctx, cfg)
+		})
+		err = a.print(cmd, rep, format == "json", func(w io.Writer) error { return write(rep, w) }, to, err)
+		if b.Len() > 0 {
+			err = errors.Join(err, os.WriteFile(out, b.Bytes(), 0o644))
 		}
-		p.done()
-		if rep == nil {
-			rep = compare.NewReport(cfg, report.Hashes{})
-		}
-		if faults := rep.Faults(); err == nil && len(faults) > 0 {
-			err = fmt.Errorf("compare: wrong bytes arrived (seed %d), the first with %s", rep.Seed, faults[0])
-		}
-		if err != nil {
-			rep.Error = &report.Failure{Message: err.Error()}
-		}
-		return errors.Join(err, a.publishComparison(rep, write, format, out))
+		return err
 	}
 	return cmd
 }
@@ -197,38 +193,4 @@ func mixText(mix []compare.MixEntry) string {
 		words[i] = fmt.Sprintf("%d:%d=%d", m.Request, m.Reply, m.Weight)
 	}
 	return strings.Join(words, ",")
-}
-
-// writable tries a file before the run.
-func writable(name string) error {
-	if name == "" {
-		return nil
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("file %s %w: %w", name, rig.ErrOutput, err)
-	}
-	return f.Close()
-}
-
-// publishComparison writes the results, also of a failed run; without a result
-// only JSON, which says so.
-func (a *app) publishComparison(rep *compare.Report, write func(*compare.Report, io.Writer) error, format, out string) error {
-	if len(rep.Rows) == 0 && format != "json" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := write(rep, &b); err != nil {
-		return fmt.Errorf("compare: print the result: %w", err)
-	}
-	if out == "" {
-		if _, err := a.Stdout.Write(b.Bytes()); err != nil {
-			return fmt.Errorf("compare: print the result: %w", err)
-		}
-		return nil
-	}
-	if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("compare: file %s %w: %w", filepath.Clean(out), rig.ErrOutput, err)
-	}
-	return nil
 }

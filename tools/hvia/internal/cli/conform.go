@@ -3,13 +3,15 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"hvia/bench/report"
 	"hvia/bench/rig"
 	"hvia/conformance"
+	"hvia/params"
 )
 
 func (a *app) conform() *cobra.Command {
@@ -39,31 +41,47 @@ if the NIC rejects it. Exit code 1 if a case fails.`,
 		if err := cfg.Validate(); err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		if err := needCheckout(); err != nil {
-			return err
-		}
-		p, done := a.newProgress(json), 0
-		if show := p.hook(); show != nil {
-			cfg.Report = func(r conformance.Result) {
-				done++
-				show(rig.Progress{What: r.Name(), Done: done})
+		// The suite counts its cases only when it ends.
+		hook, done := new(func(rig.Progress)), 0
+		cfg.Report = func(r conformance.Result) {
+			if done++; *hook != nil {
+				(*hook)(rig.Progress{What: r.Name(), Done: done})
 			}
 		}
-		rep, err := a.Conform(cmd.Context(), cfg)
-		p.done()
-		if n := rep.Failed(); err == nil && n > 0 {
-			err = fmt.Errorf("conform: %d of %d cases fail on %s", n, len(rep.Results), rep.Device)
-		}
-		write := rep.WriteText
-		if json {
-			write = rep.WriteJSON
-		} else if len(rep.Results) == 0 {
-			return err
-		}
-		if e := write(a.Stdout); e != nil {
-			return errors.Join(err, fmt.Errorf("conform: print the report: %w", e))
-		}
-		return err
+		rep, err := run(a, cmd, json, hook, newConformance(cfg, &conformance.Report{Results: []conformance.Result{}}), func(ctx context.Context) (*conformReport, error) {
+			r, err := a.Conform(ctx, cfg)
+			return newConformance(cfg, r), err
+		})
+		return a.print(cmd, rep, json, rep.WriteText, a.Stdout, err)
 	}
 	return cmd
+}
+
+// conformReport is the report of the suite in an envelope.
+type conformReport struct {
+	report.Envelope
+	Parameters struct {
+		Device string `json:"device"`
+		Seed   uint64 `json:"seed"`
+		Run    string `json:"run,omitempty"`
+	} `json:"parameters"`
+	Cases               []conformance.Result `json:"results"`
+	*conformance.Report `json:"-"`
+}
+
+func newConformance(c conformance.Config, r *conformance.Report) *conformReport {
+	p := &conformReport{Cases: r.Results, Report: r}
+	p.Schema = "hvia-conform/2"
+	p.Parameters.Device, p.Parameters.Seed, p.Parameters.Run = c.Device, c.Seed, c.Run
+	p.Environment, _ = rig.CheckoutHashes(params.Base)
+	return p
+}
+
+func (r *conformReport) Measured() bool { return len(r.Cases) > 0 }
+
+func (r *conformReport) Failed() error {
+	if n := r.Report.Failed(); n > 0 {
+		return fmt.Errorf("%d of %d cases fail on %s", n, len(r.Cases), r.Device)
+	}
+	return nil
 }

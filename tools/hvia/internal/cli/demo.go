@@ -3,13 +3,13 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
+	"context"
 
 	"github.com/spf13/cobra"
 
 	"hvia/bench/demo"
 	"hvia/bench/report"
+	"hvia/bench/rig"
 )
 
 func (a *app) demo() *cobra.Command {
@@ -37,30 +37,11 @@ func (a *app) demo() *cobra.Command {
 		if err := cfg.Validate(); err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		var rep *demo.Report
-		err := needCheckout()
-		if err == nil {
-			rep, err = a.Demo(cmd.Context(), cfg)
-		}
-		if rep == nil {
-			rep = &demo.Report{Schema: demo.Schema, Profile: cfg.Profile, Seed: cfg.Seed, Size: cfg.Size, Steps: []demo.Step{}}
-		}
-		if err == nil && !rep.Verified {
-			err = fmt.Errorf("demo: the receiver's memory is not what was sent (seed %d): %s", rep.Seed, rep.Fault)
-		}
-		if err != nil {
-			rep.Error = &report.Failure{Message: err.Error()}
-		}
-		var write error
-		if json {
-			write = rep.WriteJSON(a.Stdout)
-		} else if len(rep.Steps) > 0 {
-			write = rep.WriteText(a.Stdout)
-		}
-		if write != nil {
-			write = fmt.Errorf("demo: print the steps: %w", write)
-		}
-		return errors.Join(err, write)
+		var silent func(rig.Progress)
+		rep, err := run(a, cmd, json, &silent, demo.NewReport(cfg, report.Hashes{}), func(ctx context.Context) (*demo.Report, error) {
+			return a.Demo(ctx, cfg)
+		})
+		return a.print(cmd, rep, json, rep.WriteText, a.Stdout, err)
 	}
 	return cmd
 }

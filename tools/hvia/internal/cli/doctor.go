@@ -3,12 +3,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hvia/bench/report"
 	"hvia/sim/verilate"
 	"hvia/tools/hvia/internal/doctor"
 )
@@ -24,7 +24,7 @@ func (a *app) doctor() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Say what this machine has and lacks, and how to mend it.",
+		Short: "Say what this machine has and lacks, and how to fix it.",
 		Long:  `Nothing is changed. The exit code is 3 if something is missing.`,
 		Example: `  hvia doctor
   hvia doctor --json | jq '.checks[] | select(.status != "ok")'`,
@@ -40,10 +40,7 @@ func (a *app) doctor() *cobra.Command {
 		}
 		checks := doctor.Run(cmd.Context(), doctor.Options{Root: root, Proc: "/proc", Simulator: a.SimulatorBuilt})
 		if asJSON {
-			e := json.NewEncoder(a.Stdout)
-			e.SetIndent("", "  ")
-			e.SetEscapeHTML(false)
-			err = e.Encode(doctorReport{"hvia-doctor/1", doctor.Good(checks), checks})
+			err = report.WriteJSON(a.Stdout, doctorReport{"hvia-doctor/1", doctor.Good(checks), checks})
 		} else {
 			err = a.printChecks(checks)
 		}

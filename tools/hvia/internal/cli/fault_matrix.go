@@ -3,12 +3,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"hvia/bench/faults"
+	"hvia/bench/report"
 )
 
 func (a *app) faults() *cobra.Command {
@@ -23,7 +24,7 @@ cell on a fabric of its own. Printed is what both programs saw, and whether it
 is what the card promises (docs/explanation/transport.md). A run with faults of
 your own is 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
 		Example: `  hvia faults --matrix
-  hvia faults --matrix --json | jq '.cells[] | select(.ok | not)'
+  hvia faults --matrix --json | jq '.results[] | select(.ok | not)'
   hvia faults --matrix --kinds drop,cut --levels reliable-delivery`,
 		Args: noArgs,
 	}
@@ -44,28 +45,10 @@ your own is 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
 		if err := cfg.Validate(); err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		p := a.newProgress(json)
-		cfg.Progress = p.hook()
-		var tried *faults.Matrix
-		err := needCheckout()
-		if err == nil {
-			tried, err = a.FaultMatrix(cmd.Context(), cfg)
-		}
-		p.done()
-		if tried == nil {
-			return err
-		}
-		write := tried.WriteText
-		if json {
-			write = tried.WriteJSON
-		}
-		if e := write(a.Stdout); e != nil {
-			return errors.Join(err, fmt.Errorf("faults: print the matrix: %w", e))
-		}
-		if n := tried.Failed(); err == nil && n > 0 {
-			err = fmt.Errorf("faults: %d of %d cells are not as expected (seed %d)", n, len(tried.Cells), tried.Seed)
-		}
-		return err
+		tried, err := run(a, cmd, json, &cfg.Progress, faults.NewMatrix(cfg, report.Hashes{}), func(ctx context.Context) (*faults.Matrix, error) {
+			return a.FaultMatrix(ctx, cfg)
+		})
+		return a.print(cmd, tried, json, tried.WriteText, a.Stdout, err)
 	}
 	return cmd
 }

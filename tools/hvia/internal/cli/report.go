@@ -32,7 +32,7 @@ bytes.`,
 	o := newGroup("Output")
 	o.flags.StringVarP(&out, "output", "o", "", "write into `DIR`; without it, beside FILE")
 	addGroups(cmd, o)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rep, err := report.Read(args[0])
 		if err != nil {
 			return fmt.Errorf("report: %w", err)
@@ -40,19 +40,16 @@ bytes.`,
 		if out == "" {
 			out = filepath.Dir(args[0])
 		}
-		if err := a.draw(rep, out, false); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-		return nil
+		return a.draw(cmd, rep, out, false)
 	}
 	return cmd
 }
 
 // draw writes the page and the figures of a report and prints their location.
-func (a *app) draw(rep *report.Report, dir string, silent bool) error {
+func (a *app) draw(cmd *cobra.Command, rep *report.Report, dir string, silent bool) error {
 	w, err := figures.Write(rep, dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
 	}
 	if !silent {
 		fmt.Fprintf(a.Stdout, "page: %s\nfigures: %s, %d as SVG and PNG\n", w.Page, w.Folder, len(w.Figures))

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -63,24 +64,22 @@ is printed is a summary. All of the report is written to the directory that
 		if err != nil {
 			return &usageError{cmd.CommandPath(), err}
 		}
-		p := a.newProgress(json)
-		cfg.Progress = p.hook()
-		var rep *report.Report
-		err = needCheckout()
-		if err == nil {
-			rep, err = a.Reproduce(cmd.Context(), cfg)
+		rep, err := run(a, cmd, json, &cfg.Progress, report.New(cfg.Profile, cfg.Seed, report.Hashes{}), func(ctx context.Context) (*report.Report, error) {
+			return a.Reproduce(ctx, cfg)
+		})
+		if err == nil && strict && len(rep.Misses) > 0 {
+			err = fmt.Errorf("reproduce: %d targets missed, the first: %s", len(rep.Misses), rep.Misses[0])
+			rep.Complete(rep.Version, rep.Argv, err)
 		}
-		p.done()
-		if rep == nil {
-			rep = report.New(cfg.Profile, cfg.Seed, report.Hashes{})
+		write := rep.WriteSummary
+		if full {
+			write = rep.WriteText
 		}
-		if err == nil {
-			err = verdict(rep, strict)
+		err = a.publish(cmd, rep, json, write, out, err)
+		if out != "" && rep.Measured() {
+			err = errors.Join(err, a.draw(cmd, rep, out, json))
 		}
-		if err != nil {
-			rep.Error = &report.Failure{Message: err.Error()}
-		}
-		return errors.Join(err, a.publish(rep, format{json, full}, out))
+		return err
 	}
 	return cmd
 }
@@ -103,55 +102,4 @@ func parameters(words []string) (map[string]int64, error) {
 		m[name] = value
 	}
 	return m, nil
-}
-
-// verdict turns a complete report into success or failure.
-func verdict(rep *report.Report, strict bool) error {
-	if faults := rep.Faults(); len(faults) > 0 {
-		return fmt.Errorf("reproduce: wrong bytes arrived (seed %d), the first at %s", rep.Seed, faults[0])
-	}
-	if len(rep.Results.RDMAWrite) == 0 {
-		return errors.New("reproduce: nothing was measured")
-	}
-	if strict && len(rep.Misses) > 0 {
-		return fmt.Errorf("reproduce: %d targets missed, the first: %s", len(rep.Misses), rep.Misses[0])
-	}
-	return nil
-}
-
-// format selects the output of a report; neither is a summary.
-type format struct{ json, full bool }
-
-// publish writes the report to stdout and to the directory, also the partial
-// results of a failed run; without a result there is no table.
-func (a *app) publish(rep *report.Report, as format, dir string) error {
-	if !as.json && len(rep.Results.RDMAWrite) == 0 {
-		return nil
-	}
-	var err error
-	switch {
-	case as.json:
-		err = report.WriteJSON(a.Stdout, rep)
-	case as.full:
-		err = rep.WriteText(a.Stdout)
-	default:
-		err = rep.WriteSummary(a.Stdout)
-	}
-	if err != nil {
-		return fmt.Errorf("reproduce: print the report: %w", err)
-	}
-	if dir == "" || len(rep.Results.RDMAWrite) == 0 {
-		return nil
-	}
-	path, err := rep.Save(dir)
-	if err != nil {
-		return fmt.Errorf("reproduce: %w", err)
-	}
-	if !as.json {
-		fmt.Fprintf(a.Stdout, "report: %s\n", path)
-	}
-	if err := a.draw(rep, dir, as.json); err != nil {
-		return fmt.Errorf("reproduce: %w", err)
-	}
-	return nil
 }

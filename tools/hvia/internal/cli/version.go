@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -51,8 +50,9 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printVersion(ctx context.Context, asJSON bool) error {
-	v := versionReport{Schema: "hvia-version/1", Version: "devel", Go: runtime.Version(), Verilator: verilatorVersion(ctx)}
+// newVersionReport has what the build says of itself.
+func newVersionReport() versionReport {
+	v := versionReport{Schema: "hvia-version/1", Version: "devel", Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if m := info.Main.Version; m != "" && m != "(devel)" {
 			v.Version = m
@@ -66,6 +66,12 @@ func (a *app) printVersion(ctx context.Context, asJSON bool) error {
 			}
 		}
 	}
+	return v
+}
+
+func (a *app) printVersion(ctx context.Context, asJSON bool) error {
+	v := newVersionReport()
+	v.Verilator = verilatorVersion(ctx)
 	root, err := verilate.Root()
 	if err != nil {
 		root = "" // outside of a checkout there is no RTL to hash
@@ -73,9 +79,7 @@ func (a *app) printVersion(ctx context.Context, asJSON bool) error {
 	// The hashes of layouts and numbers are compiled in, whatever the error.
 	v.Hashes, _ = rig.CollectHashes(root, params.Base)
 	if asJSON {
-		e := json.NewEncoder(a.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(v)
+		err = report.WriteJSON(a.Stdout, v)
 	} else {
 		revision := orUnknown(v.Revision)
 		if v.Modified {
