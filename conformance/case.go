@@ -104,8 +104,8 @@ const (
 	wrongState = vipl.ErrInvalidState
 )
 
-// Cases are those of all functions.
-func Cases() []Case {
+// allCases are those of all functions.
+func allCases() []Case {
 	var l caseList
 	for _, add := range []func(*caseList){
 		nicCases, viCases, waitCases, acceptCases, rejectCases, requestCases, peerCases,

@@ -19,7 +19,7 @@ func simulated(t *testing.T, d driver.Device) Target {
 
 // Every function gives the status that the table says, on fake cards and on M-VIA.
 func TestFunctions(t *testing.T) {
-	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { functionsOn(t, Fake(d)) })
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { functionsOn(t, fakeTarget(d)) })
 }
 
 // The same on the RTL.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"hvia/driver"
 	"hvia/fabric"
@@ -20,27 +21,33 @@ type setup struct {
 	line string
 }
 
-// stop ends the program of the caller's caller with an error.
+// stop ends the program with an error of the line that called a helper here
+// or in a must_test.go.
 func stop(err error) {
-	_, file, line, _ := runtime.Caller(2)
+	_, file, line, ok := runtime.Caller(1)
+	for i := 2; ok && strings.HasPrefix(filepath.Base(file), "must"); i++ {
+		_, file, line, ok = runtime.Caller(i)
+	}
 	panic(setup{err, fmt.Sprintf("%s:%d", filepath.Base(file), line)})
 }
 
-// check ends the program if a step failed. [Program] returns the error.
-func check(err error) {
+// Check ends the program if a step failed. [Program] returns the error.
+func Check(err error) {
 	if err != nil {
 		stop(err)
 	}
 }
 
-// step is check with the name of the step.
+func check(err error) { Check(err) }
+
+// step is [Check] with the name of the step.
 func step(err error, format string, args ...any) {
 	if err != nil {
 		stop(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 	}
 }
 
-// must is check for a call that also returns a value.
+// must is [Check] for a call that also returns a value.
 func must[T any](v T, err error) T {
 	if err != nil {
 		stop(err)

@@ -36,7 +36,7 @@ func (c Config) target() (Target, func(string) bool, error) {
 	}
 	switch c.Device {
 	case "fake-hvia", "fake-mvia":
-		return Fake(driver.Device(strings.TrimPrefix(c.Device, "fake-"))), filter.MatchString, nil
+		return fakeTarget(driver.Device(strings.TrimPrefix(c.Device, "fake-"))), filter.MatchString, nil
 	case "mvia":
 		return Simulated(c.Device, fabric.RunConfig{Device: driver.DeviceMvia, Seed: c.Seed}), filter.MatchString, nil
 	}

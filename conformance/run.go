@@ -25,9 +25,9 @@ type Target struct {
 	Run func(ctx context.Context, list ...fabric.Program) error
 }
 
-// Fake is a card without RTL, or M-VIA over NICs without RTL. What the programs
+// fakeTarget is a card without RTL, or M-VIA over NICs without RTL. What the programs
 // leave behind must be taken back.
-func Fake(d driver.Device) Target {
+func fakeTarget(d driver.Device) Target {
 	return Target{Name: "fake-" + string(d), Device: d, Run: func(ctx context.Context, list ...fabric.Program) error {
 		nodes := map[int]bool{}
 		for _, p := range list {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, t Target, filter func(name string) bool, report fu
 		return filter == nil || filter(Result{Function: function, Case: name}.Name())
 	}
 	var cases []Case
-	for _, c := range Cases() {
+	for _, c := range allCases() {
 		if t.has(c) && takes(c.Function, c.When) {
 			cases = append(cases, c)
 		}

@@ -21,7 +21,7 @@ import (
 // The scenarios on fake cards and on M-VIA over fake NICs: what the library and
 // the agent do, without RTL.
 func TestScenariosOnFakes(t *testing.T) {
-	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { scenariosOn(t, Fake(d)) })
+	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { scenariosOn(t, fakeTarget(d)) })
 }
 
 // The scenarios on the RTL, in virtual time. With -short it is one of them.

@@ -48,40 +48,29 @@ func TestAccountOfTheLibrary(t *testing.T) {
 	runPriced(t, func(e *conformance.Env) error {
 		var p *conformance.Peer
 		calls := c.AgentCall
-		if err := account(e, "create VI", host.Account{host.LayerAgent: calls}, func() error {
+		check(account(e, "create VI", host.Account{host.LayerAgent: calls}, func() error {
 			_, err := e.NIC.CreateVI(e.T, conformance.Writable)
 			return err
-		}); err != nil {
-			return err
-		}
-		p, err := e.Prepare(conformance.Writable)
-		if err != nil {
-			return err
-		}
-		if err := account(e, "post", host.Account{host.LayerLibrary: c.Post}, func() error {
+		}))
+		p = must(e.Prepare(conformance.Writable))
+		check(account(e, "post", host.Account{host.LayerLibrary: c.Post}, func() error {
 			_, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0)
 			return err
-		}); err != nil {
-			return err
-		}
-		if err := account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone}, func() error {
+		}))
+		check(account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone}, func() error {
 			d, err := p.VI.SendWait(e.T, host.Second)
 			e.Flushed("idle", d, err)
 			return nil
-		}); err != nil {
-			return err
-		}
+		}))
 		_ = account(e, "empty", host.Account{host.LayerLibrary: c.ReceiveDone}, func() error {
 			_, err := p.VI.RecvDone(e.T)
 			e.Is("empty", err, vipl.ErrDescriptor)
 			return nil
 		})
 		// An empty poll is polling.
-		if _, err := p.Receive(0, 16); err != nil {
-			return err
-		}
+		must(p.Receive(0, 16))
 		before := e.T.Spent()
-		_, err = p.VI.RecvDone(e.T)
+		_, err := p.VI.RecvDone(e.T)
 		e.Is("nothing came", err, vipl.ErrNotDone)
 		e.That("a look that finds nothing", e.T.Spent().Less(before) == host.Account{host.LayerPoll: c.PollPeriod()})
 		return p.VI.Disconnect(e.T)

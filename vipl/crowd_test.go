@@ -42,7 +42,7 @@ func TestManyThreadsOfOneNIC(t *testing.T) {
 	var list []fabric.Program
 	for node, s := range sides {
 		for i := range crowd {
-			list = append(list, fabric.Program{Node: node, Main: func(t *host.Thread, h *driver.Host) error { return s.run(t, h, i) }})
+			list = append(list, conformance.Program(node, "", func(e *conformance.Env) error { return s.run(e.T, e.H, i) }))
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -94,48 +94,27 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 	if s.failed != nil {
 		return s.failed
 	}
-	v, err := s.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: vipl.ReliableReception, SendCQ: s.send, RecvCQ: s.receive})
-	if err != nil {
-		return err
-	}
-	b, err := s.nic.Alloc(t, 4*crowdWindow*crowdSlot)
-	if err != nil {
-		return err
-	}
+	v := must(s.nic.CreateVI(t, vipl.VIAttributes{ReliabilityLevel: vipl.ReliableReception, SendCQ: s.send, RecvCQ: s.receive}))
+	b := must(s.nic.Alloc(t, 4*crowdWindow*crowdSlot))
 	m := &member{v: v}
-	if m.mem, err = s.nic.RegisterBuffer(t, b, vipl.MemAttributes{}); err != nil {
-		return err
-	}
+	m.mem = must(s.nic.RegisterBuffer(t, b, vipl.MemAttributes{}))
 	s.members.Store(v, m)
 	for k := range 2 * crowdWindow {
-		if err := m.prepare(t, k); err != nil {
-			return err
-		}
-		d, err := m.mem.Descriptor((2*crowdWindow+k)*crowdSlot, 1)
-		if err != nil {
-			return err
-		}
+		check(m.prepare(t, k))
+		d := must(m.mem.Descriptor((2*crowdWindow+k)*crowdSlot, 1))
 		m.free = append(m.free, d)
 	}
 	name := fmt.Sprintf("pair %d", i)
 	// Both sides ask: neither has to be there first.
 	there := vipl.At(1-s.node, name)
-	if err := v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*host.Second); err != nil {
-		return err
-	}
-	if _, err := v.ConnectPeerWait(t); err != nil {
-		return err
-	}
+	check(v.ConnectPeerRequest(t, vipl.NetAddress{Discriminator: name}, there, 30*host.Second))
+	must(v.ConnectPeerWait(t))
 	counted := false
 	for int(s.over.Load()) < crowd {
 		if s.node == 0 {
-			if err := m.ask(t, s.questions); err != nil {
-				return err
-			}
+			check(m.ask(t, s.questions))
 		}
-		if err := s.serve(t); err != nil {
-			return err
-		}
+		check(s.serve(t))
 		m.mu.Lock()
 		if !counted && m.answered == s.questions && m.sent == s.questions && m.taken == s.questions {
 			counted = true
@@ -143,7 +122,7 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 		}
 		m.mu.Unlock()
 	}
-	_, err = v.SendDone(t)
+	_, err := v.SendDone(t)
 	if !errors.Is(err, vipl.ErrDescriptor) {
 		return fmt.Errorf("%s: something is left on the send queue: %w", name, err)
 	}
@@ -151,10 +130,7 @@ func (s *crowdSide) run(t *host.Thread, h *driver.Host, i int) error {
 }
 
 func (m *member) prepare(t *host.Thread, k int) error {
-	d, err := m.mem.Descriptor(k*crowdSlot, 1)
-	if err != nil {
-		return err
-	}
+	d := must(m.mem.Descriptor(k*crowdSlot, 1))
 	return errors.Join(d.SetReceive(m.mem.Segment(k*crowdSlot+128, 64)), m.v.PostRecv(t, d))
 }
 
@@ -203,9 +179,7 @@ func (s *crowdSide) serve(t *host.Thread) error {
 		if !ok || got.Receive != (c == s.receive) {
 			return fmt.Errorf("an entry of VI %d, of the receive queue: %v", got.VI.Index(), got.Receive)
 		}
-		if err := s.take(t, m, got.Receive); err != nil {
-			return fmt.Errorf("VI %d: %w", got.VI.Index(), err)
-		}
+		step(s.take(t, m, got.Receive), "VI %d", got.VI.Index())
 	}
 	return nil
 }
@@ -214,10 +188,7 @@ func (s *crowdSide) take(t *host.Thread, m *member, receive bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !receive {
-		d, err := m.v.SendDone(t)
-		if err != nil {
-			return err
-		}
+		d := must(m.v.SendDone(t))
 		m.taken++
 		m.free = append(m.free, d)
 		return nil
@@ -234,9 +205,7 @@ func (s *crowdSide) take(t *host.Thread, m *member, receive bool) error {
 		return fmt.Errorf("message %d is %x", m.answered, got)
 	}
 	m.answered++
-	if err := m.prepare(t, at/crowdSlot); err != nil {
-		return err
-	}
+	check(m.prepare(t, at/crowdSlot))
 	if s.node == 1 {
 		return m.say(t)
 	}

@@ -38,10 +38,7 @@ func TestFailedEndpointsLeaveNothing(t *testing.T) {
 							return fmt.Errorf("something was left: %w", err)
 						}
 					}
-					p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
-					if err != nil {
-						return err
-					}
+					p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096}))
 					return p.Close(e.T)
 				})
 			})
@@ -56,18 +53,12 @@ func TestEndpointMessages(t *testing.T) {
 	fill := func(n, seed int) []byte { return bytes.Repeat([]byte{byte(seed), byte(seed * 7), 3}, n)[:n] }
 	both := func(level vipl.ReliabilityLevel, node int) conformance.Main {
 		return func(e *conformance.Env) error {
-			p, err := endpoint.Open(e.T, e.H, endpoint.Config{ReliabilityLevel: level, Blocking: true})
-			if err != nil {
-				return err
-			}
+			p := must(endpoint.Open(e.T, e.H, endpoint.Config{ReliabilityLevel: level, Blocking: true}))
 			copy(p.Bytes(), fill(2000, node))
 			if node == 0 {
-				err = p.Dial(e.T, vipl.At(1, "messages"), host.Second)
+				check(p.Dial(e.T, vipl.At(1, "messages"), host.Second))
 			} else {
-				err = p.Accept(e.T, "messages", host.Second)
-			}
-			if err != nil {
-				return err
+				check(p.Accept(e.T, "messages", host.Second))
 			}
 			for i := range 20 { // more than there are receives
 				message := fill(lengths[i%len(lengths)], i)
@@ -79,7 +70,7 @@ func TestEndpointMessages(t *testing.T) {
 				e.Is("receive", err, nil)
 				e.That(fmt.Sprintf("message %d", i), bytes.Equal(got, message))
 			}
-			_, err = p.Recv(e.T, host.Millisecond)
+			_, err := p.Recv(e.T, host.Millisecond)
 			e.Is("no message", err, vipl.ErrTimeout)
 			e.Is("too long", p.Send(e.T, make([]byte, endpoint.MaxMessage+1), host.Second), vipl.ErrInvalidParameter)
 			if level != vipl.Unreliable {
@@ -102,13 +93,8 @@ func TestEndpointMessages(t *testing.T) {
 func TestEndpointWrites(t *testing.T) {
 	const own, theirs = 4096, 8192
 	runFake(t, driver.DeviceHvia, nil, func(e *conformance.Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: own})
-		if err != nil {
-			return err
-		}
-		if err := p.Dial(e.T, vipl.At(1, "writes"), host.Second); err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: own}))
+		check(p.Dial(e.T, vipl.At(1, "writes"), host.Second))
 		for _, c := range []struct {
 			from, n, to int
 			want        error
@@ -121,13 +107,8 @@ func TestEndpointWrites(t *testing.T) {
 		}
 		return p.Close(e.T)
 	}, func(e *conformance.Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: theirs})
-		if err != nil {
-			return err
-		}
-		if err := p.Accept(e.T, "writes", host.Second); err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: theirs}))
+		check(p.Accept(e.T, "writes", host.Second))
 		if _, err := e.NIC.ErrorWait(e.T, 100*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
 			return fmt.Errorf("a write arrived that should not: %w", err)
 		}

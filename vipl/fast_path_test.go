@@ -35,10 +35,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	runCard(t, conformtest.Seed(t), func(e *conformance.Env) error {
-		p, err := e.Prepare(conformance.Writable)
-		if err != nil {
-			return err
-		}
+		p := must(e.Prepare(conformance.Writable))
 		var posts, receives [101]*vipl.Descriptor
 		for i := range posts {
 			receives[i] = p.Next()
@@ -85,9 +82,7 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 	window := func() error {
 		for _, d := range list {
 			d.SetRDMAWrite(p.Peer.Address, p.Peer.Handle, p.Buffer.Segment(0, 1024))
-			if err := p.VI.PostSend(e.T, d); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(e.T, d))
 		}
 		for done := 0; done < len(list); looks++ {
 			switch _, err := p.VI.SendDone(e.T); {
@@ -99,15 +94,11 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 		}
 		return nil
 	}
-	if err := window(); err != nil { // one-time allocations happen here
-		return 0, err
-	}
+	check(window()) // one-time allocations happen here
 	looks = 0
 	mark()
 	for range fastPosts / fastWindow {
-		if err := window(); err != nil {
-			return looks, err
-		}
+		check(window())
 	}
 	mark()
 	return looks, nil
@@ -115,10 +106,7 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 
 func fastClient(mark func(), report func(looks int)) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1})
-		if err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1}))
 		for {
 			err := p.Dial(e.T, vipl.At(1, "fast"), 10*host.Second)
 			if err == nil {
@@ -130,16 +118,10 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 		}
 		var list []*vipl.Descriptor
 		for i := range fastWindow {
-			d, err := p.Buffer.Descriptor(4096+128*i, 1)
-			if err != nil {
-				return err
-			}
+			d := must(p.Buffer.Descriptor(4096+128*i, 1))
 			list = append(list, d)
 		}
-		looks, err := fast(e, p, list, mark)
-		if err != nil {
-			return err
-		}
+		looks := must(fast(e, p, list, mark))
 		report(looks)
 		// The last byte ends the server.
 		p.Bytes()[0] = 1
@@ -148,13 +130,8 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 }
 
 func fastServer(e *conformance.Env) error {
-	p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1})
-	if err != nil {
-		return err
-	}
-	if err := p.Accept(e.T, "fast", 20*host.Second); err != nil {
-		return err
-	}
+	p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1}))
+	check(p.Accept(e.T, "fast", 20*host.Second))
 	return errors.Join(p.Poll(e.T, 8000, 1, time60), p.Close(e.T))
 }
 

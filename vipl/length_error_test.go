@@ -28,49 +28,28 @@ func TestLengthErrorsSayWhy(t *testing.T) {
 	}
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		runFake(t, d, nil, func(e *conformance.Env) error {
-			p, err := e.Dial(1, conformance.Writable)
-			if err != nil {
-				return err
-			}
+			p := must(e.Dial(1, conformance.Writable))
 			for range receives {
-				if err := p.Meet(1); err != nil {
-					return err
-				}
-				d, err := p.Send(0, 200)
-				if err != nil {
-					return err
-				}
+				check(p.Meet(1))
+				d := must(p.Send(0, 200))
 				p.Sent("a message", d, conformance.SentBytes(200))
 			}
 			d := p.Next()
-			if err := d.SetSend(p.Mem.Segment(0, 10)); err != nil {
-				return err
-			}
+			check(d.SetSend(p.Mem.Segment(0, 10)))
 			conformance.Raw(d).SetLength(9)
-			if err := p.VI.PostSend(p.T, d); err != nil {
-				return err
-			}
-			_, err = p.VI.SendWait(p.T, host.Second)
+			check(p.VI.PostSend(p.T, d))
+			_, err := p.VI.SendWait(p.T, host.Second)
 			e.Is("a send", err, vipl.ErrDescriptor)
 			e.That("a send: "+conformance.Text(err), strings.Contains(conformance.Text(err), "length 9, but the segments have 10 bytes"))
 			return p.Settled(1)
 		}, func(e *conformance.Env) error {
-			p, err := e.Serve(conformance.Writable)
-			if err != nil {
-				return err
-			}
+			p := must(e.Serve(conformance.Writable))
 			for i, c := range receives {
 				d := p.Next()
-				if err := d.SetReceive(p.Mem.Segment(0, int(c.room))); err != nil {
-					return err
-				}
+				check(d.SetReceive(p.Mem.Segment(0, int(c.room))))
 				conformance.Raw(d).SetLength(c.length)
-				if err := p.VI.PostRecv(p.T, d); err != nil {
-					return err
-				}
-				if err := p.Meet(0); err != nil {
-					return err
-				}
+				check(p.VI.PostRecv(p.T, d))
+				check(p.Meet(0))
 				_, err := p.VI.RecvWait(p.T, host.Second)
 				e.Is(fmt.Sprintf("receive %d", i), err, vipl.ErrDescriptor)
 				e.That(fmt.Sprintf("receive %d: %s", i, conformance.Text(err)), strings.Contains(conformance.Text(err), c.want))

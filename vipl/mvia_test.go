@@ -98,34 +98,23 @@ func TestAccountOfMvia(t *testing.T) {
 	}
 	const n = 3000 // three frames
 	client := func(e *conformance.Env) error {
-		p, err := e.Dial(1, conformance.Writable)
-		if err != nil {
-			return err
-		}
-		if err := p.Meet(1); err != nil {
-			return err
-		}
+		p := must(e.Dial(1, conformance.Writable))
+		check(p.Meet(1))
 		var d *vipl.Descriptor
-		if err := spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
+		check(spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
 			d, err = p.Send(0, n)
 			return err
-		}); err != nil {
-			return err
-		}
+		}))
 		// The NIC has read all but the last frame. A poll of the ring shows
 		// that it has read this one, too, by now.
-		if err := e.T.Sleep(host.Millisecond); err != nil {
-			return err
-		}
+		check(e.T.Sleep(host.Millisecond))
 		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone}, func() error {
 			got, err := p.VI.SendWait(e.T, host.Second)
 			e.Is("done", err, nil)
 			e.That("in order", got == d)
 			return nil
 		})
-		if d, err = p.Send(0, 4); err != nil {
-			return err
-		}
+		d = must(p.Send(0, 4))
 		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
 			got, err := p.VI.SendDone(e.T)
 			e.Is("done", err, nil)
@@ -134,51 +123,32 @@ func TestAccountOfMvia(t *testing.T) {
 		})
 
 		// More pieces of memory than the NIC takes are copied.
-		wide, err := p.Wide(100)
-		if err != nil {
-			return err
-		}
+		wide := must(p.Wide(100))
 		var pieces []vipl.Segment
 		for i := range 100 {
 			pieces = append(pieces, p.Mem.Segment(3*i, 2))
 		}
-		if err := wide.SetSend(pieces...); err != nil {
-			return err
-		}
-		if err := spent(e, "post of many pieces", host.Account{
+		check(wide.SetSend(pieces...))
+		check(spent(e, "post of many pieces", host.Account{
 			host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
-		}, func() error { return p.VI.PostSend(e.T, wide) }); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
+		}, func() error { return p.VI.PostSend(e.T, wide) }))
+		must(p.VI.SendWait(e.T, host.Second))
 		return p.Settled(1)
 	}
 	var stored, woken, interrupted host.Time
 	server := func(e *conformance.Env) error {
-		p, err := e.Serve(conformance.Writable)
-		if err != nil {
-			return err
-		}
+		p := must(e.Serve(conformance.Writable))
 		var d *vipl.Descriptor
-		if err := spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice}, func() (err error) {
+		check(spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice}, func() (err error) {
 			d, err = p.Receive(0, n)
 			return err
-		}); err != nil {
-			return err
-		}
+		}))
 		var others []*vipl.Descriptor
 		for range 2 {
-			d, err := p.Receive(0, n)
-			if err != nil {
-				return err
-			}
+			d := must(p.Receive(0, n))
 			others = append(others, d)
 		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(p.Meet(0))
 		before := e.H.Spent()
 		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone}, func() error {
 			got, err := p.VI.RecvWait(e.T, host.Second)
@@ -195,9 +165,7 @@ func TestAccountOfMvia(t *testing.T) {
 		p.Take("the third", others[1], conformance.Received(200))
 
 		// A wait that times out slept, too.
-		if _, err := p.Receive(0, n); err != nil {
-			return err
-		}
+		must(p.Receive(0, n))
 		_ = spent(e, "a wait in vain", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
 			began := e.T.Now()
 			_, err := p.VI.RecvWait(e.T, host.Millisecond)
@@ -254,80 +222,45 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 			for left := size; left > 0; left -= 1024 {
 				pieces = append(pieces, p.Mem.Segment(at, min(left, 1024)))
 			}
-			d, err := p.Wide(len(pieces))
-			if err != nil {
-				return err
-			}
-			if err := d.SetSend(pieces...); err != nil {
-				return err
-			}
+			d := must(p.Wide(len(pieces)))
+			check(d.SetSend(pieces...))
 			d.AttachImmediate(uint32(id))
-			if err := p.VI.PostSend(p.T, d); err != nil {
-				return err
-			}
-			if err := p.T.Spend(host.LayerLibrary, host.Time(1+thread*5)*host.Microsecond); err != nil {
-				return err
-			}
+			check(p.VI.PostSend(p.T, d))
+			check(p.T.Spend(host.LayerLibrary, host.Time(1+thread*5)*host.Microsecond))
 		}
 		return nil
 	}
 	other := func(thread int) fabric.Program {
-		return fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
-			if err := heard(th); err != nil {
-				return err
-			}
-			p := peerOn(shared, th, h)
-			if err := post(p, thread); err != nil {
-				return err
-			}
-			return begin(p.Env, 1)
-		}}
+		return conformance.Program(0, "", func(e *conformance.Env) error {
+			check(heard(e.T))
+			check(post(peerOn(shared, e.T, e.H), thread))
+			return begin(e, 1)
+		})
 	}
 	list := conformance.Programs(
 		func(e *conformance.Env) error {
-			var err error
-			if shared, err = e.Dial(1, conformance.Writable); err != nil {
-				return err
-			}
-			if err := shared.Meet(1); err != nil {
-				return err
-			}
+			shared = must(e.Dial(1, conformance.Writable))
+			check(shared.Meet(1))
 			for i := 1; i < threads; i++ {
-				if err := begin(e, i+1); err != nil {
-					return err
-				}
+				check(begin(e, i+1))
 			}
-			if err := post(shared, 0); err != nil {
-				return err
-			}
+			check(post(shared, 0))
 			for i := 1; i < threads; i++ {
-				if err := heard(e.T); err != nil {
-					return err
-				}
+				check(heard(e.T))
 			}
 			for range each * threads {
-				if _, err := shared.VI.SendWait(e.T, host.Second); err != nil {
-					return err
-				}
+				must(shared.VI.SendWait(e.T, host.Second))
 			}
 			return shared.Settled(1)
 		}, func(e *conformance.Env) error {
-			p, err := e.Serve(conformance.Writable)
-			if err != nil {
-				return err
-			}
+			p := must(e.Serve(conformance.Writable))
 			const room = 16
 			var posted []*vipl.Descriptor
 			for i := range each * threads {
-				d, err := p.Receive(i%room*size, size)
-				if err != nil {
-					return err
-				}
+				d := must(p.Receive(i%room*size, size))
 				posted = append(posted, d)
 			}
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			check(p.Meet(0))
 			seen := map[uint32]bool{}
 			for i, want := range posted {
 				d, err := p.VI.RecvWait(e.T, host.Second)
@@ -364,9 +297,7 @@ func TestMessagesAreInterrupted(t *testing.T) {
 		{"data deregistered", func(p *conformance.Peer, data, _ *vipl.Region) error { return data.Deregister(p.T) }, conformance.ProtectionError, vipl.Connected},
 		{"descriptor deregistered", func(p *conformance.Peer, _, descriptors *vipl.Region) error { return descriptors.Deregister(p.T) }, 0, vipl.Connected},
 		{"another post on the VI, then disconnected", func(p *conformance.Peer, _, _ *vipl.Region) error {
-			if _, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0); err != nil {
-				return err
-			}
+			must(p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0))
 			return p.VI.Disconnect(p.T)
 		}, conformance.FlushedError, vipl.Idle},
 		{"the NIC handle closed", func(p *conformance.Peer, _, _ *vipl.Region) error { return p.NIC.Close(p.T) }, conformance.FlushedError, layout.VIStateFree},
@@ -382,37 +313,16 @@ func interrupted(t *testing.T, c interruption) {
 	var to conformance.Remote
 	list := conformance.Programs(
 		func(e *conformance.Env) error {
-			var err error
-			if shared, err = e.Dial(1, conformance.Writable); err != nil {
-				return err
-			}
-			if to, err = shared.Hear(); err != nil {
-				return err
-			}
-			if data, err = shared.Source(); err != nil {
-				return err
-			}
-			b, err := e.NIC.Alloc(e.T, 4096)
-			if err != nil {
-				return err
-			}
-			if descriptors, err = e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}); err != nil {
-				return err
-			}
-			d, err := descriptors.Descriptor(0, 1)
-			if err != nil {
-				return err
-			}
+			shared = must(e.Dial(1, conformance.Writable))
+			to = must(shared.Hear())
+			data = must(shared.Source())
+			b := must(e.NIC.Alloc(e.T, 4096))
+			descriptors = must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
+			d := must(descriptors.Descriptor(0, 1))
 			d.SetRDMAWrite(to.Address, to.Handle, data.Segment(0, size))
-			if err := begin(e, 2); err != nil {
-				return err
-			}
-			if err := shared.VI.PostSend(e.T, d); err != nil {
-				return err
-			}
-			if err := heard(e.T); err != nil {
-				return err
-			}
+			check(begin(e, 2))
+			check(shared.VI.PostSend(e.T, d))
+			check(heard(e.T))
 			e.That(fmt.Sprintf("complete: %v", d.Status()), d.Status().Done())
 			e.That(fmt.Sprintf("%v, want bits %#x", d.Status(), c.bits), d.Status()&vipl.DescriptorErrorMask == vipl.DescriptorStatus(c.bits))
 			n := d.Length()
@@ -439,29 +349,18 @@ func interrupted(t *testing.T, c interruption) {
 			}
 			// The VI works, in this connection or the next.
 			if c.state == vipl.Idle {
-				if err := shared.Redial(1); err != nil {
-					return err
-				}
+				check(shared.Redial(1))
 			}
 			return errors.Join(shared.GoodWrite(to), shared.Settled(1))
 		},
 		func(e *conformance.Env) error {
-			p, err := e.Serve(conformance.Writable)
-			if err != nil {
-				return err
-			}
-			if err := p.Tell(0); err != nil {
-				return err
-			}
+			p := must(e.Serve(conformance.Writable))
+			check(p.Tell(0))
 			if c.state == vipl.Idle {
 				p.Asynchronous("the peer left", layout.AsyncErrorConnectionLost, p.VI)
 				p.Asynchronous("cut off", layout.AsyncErrorRDMAWriteAbort, p.VI)
-				if err := p.VI.Disconnect(e.T); err != nil {
-					return err
-				}
-				if err := p.Again(); err != nil {
-					return err
-				}
+				check(p.VI.Disconnect(e.T))
+				check(p.Again())
 			}
 			// The client's threads exchange messages first.
 			if err := e.T.Sleep(10 * host.Millisecond); err != nil || c.state == layout.VIStateFree {
@@ -469,23 +368,14 @@ func interrupted(t *testing.T, c interruption) {
 			}
 			return p.Settled(0)
 		})
-	list = append(list, fabric.Program{Node: 0, Main: func(th *host.Thread, h *driver.Host) error {
-		if err := heard(th); err != nil {
-			return err
-		}
-		if err := th.Sleep(frames / 2 * sendPrice); err != nil {
-			return err
-		}
-		p := peerOn(shared, th, h)
-		if err := c.interrupt(p, data, descriptors); err != nil {
-			return err
-		}
+	list = append(list, conformance.Program(0, "", func(e *conformance.Env) error {
+		check(heard(e.T))
+		check(e.T.Sleep(frames / 2 * sendPrice))
+		check(c.interrupt(peerOn(shared, e.T, e.H), data, descriptors))
 		// When a region is gone, its page frames are free for others.
-		if err := th.Sleep(3 * frames * sendPrice); err != nil {
-			return err
-		}
-		return begin(p.Env, 1)
-	}})
+		check(e.T.Sleep(3 * frames * sendPrice))
+		return begin(e, 1)
+	}))
 	runMvia(t, &ledger{}, list...)
 }
 
@@ -550,17 +440,10 @@ func TestNICThatDies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = fabric.RunOn(ctx, f, fabric.RunConfig{Device: driver.DeviceMvia}, conformance.Programs(func(e *conformance.Env) error {
-		p, err := e.Dial(1, conformance.Writable)
-		if err != nil {
-			return err
-		}
-		if err := p.Quiet(); err != nil { // the connection is established
-			return err
-		}
+		p := must(e.Dial(1, conformance.Writable))
+		check(p.Quiet())          // the connection is established
 		f.Node(0).NIC.Dead = true // nothing else of this node runs
-		if _, err := p.Send(0, 3000); err != nil {
-			return err
-		}
+		must(p.Send(0, 3000))
 		_, err = p.VI.SendWait(e.T, host.Millisecond)
 		e.Is("the send is not over", err, vipl.ErrTimeout)
 		began := e.T.Now()

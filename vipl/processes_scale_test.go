@@ -31,18 +31,10 @@ const (
 // begins with the server's node.
 func pairClient(name string) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
-		if err != nil {
-			return err
-		}
-		node, err := strconv.Atoi(name[:strings.IndexByte(name, '/')])
-		if err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096}))
+		node := must(strconv.Atoi(name[:strings.IndexByte(name, '/')]))
 		to := vipl.At(node, name)
-		if err := p.Dial(e.T, to, 20*host.Second); err != nil {
-			return err
-		}
+		check(p.Dial(e.T, to, 20*host.Second))
 		var began time.Time
 		for i := range pairWarm + pairRounds {
 			if i == pairWarm {
@@ -51,12 +43,8 @@ func pairClient(name string) conformance.Main {
 			}
 			value := byte(i%255 + 1)
 			p.Bytes()[3] = value
-			if err := p.Write(e.T, 0, 4, 1024, 10*host.Second); err != nil {
-				return fmt.Errorf("round %d: %w", i, err)
-			}
-			if err := p.Poll(e.T, 2048+3, value, 10*host.Second); err != nil {
-				return fmt.Errorf("answer %d: %w", i, err)
-			}
+			step(p.Write(e.T, 0, 4, 1024, 10*host.Second), "round %d", i)
+			step(p.Poll(e.T, 2048+3, value, 10*host.Second), "answer %d", i)
 		}
 		fmt.Println("took", time.Since(began).Nanoseconds())
 		return p.Close(e.T)
@@ -65,22 +53,13 @@ func pairClient(name string) conformance.Main {
 
 func pairServer(name string) conformance.Main {
 	return func(e *conformance.Env) error {
-		p, err := endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096})
-		if err != nil {
-			return err
-		}
-		if err := p.Accept(e.T, name, 20*host.Second); err != nil {
-			return err
-		}
+		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 4096}))
+		check(p.Accept(e.T, name, 20*host.Second))
 		for i := range pairWarm + pairRounds {
 			value := byte(i%255 + 1)
-			if err := p.Poll(e.T, 1024+3, value, 10*host.Second); err != nil {
-				return fmt.Errorf("question %d: %w", i, err)
-			}
+			step(p.Poll(e.T, 1024+3, value, 10*host.Second), "question %d", i)
 			p.Bytes()[3] = value
-			if err := p.Write(e.T, 0, 4, 2048, 10*host.Second); err != nil {
-				return fmt.Errorf("round %d: %w", i, err)
-			}
+			step(p.Write(e.T, 0, 4, 2048, 10*host.Second), "round %d", i)
 		}
 		return p.Close(e.T)
 	}

@@ -262,22 +262,14 @@ func swap(p *conformance.Peer, i, n int, to conformance.Remote, first bool, time
 	out, in := p.Mem.Bytes()[outgoing:outgoing+n], p.Mem.Bytes()[incoming:incoming+n]
 	send := func() error {
 		copy(out, bytes.Repeat([]byte{value}, n))
-		if _, err := p.Write(outgoing, n, to, incoming); err != nil {
-			return err
-		}
-		if _, err := p.VI.SendWait(p.T, timeout); err != nil {
-			return err
-		}
+		must(p.Write(outgoing, n, to, incoming))
+		must(p.VI.SendWait(p.T, timeout))
 		return limit()
 	}
 	if first {
-		if err := send(); err != nil {
-			return err
-		}
+		check(send())
 	}
-	if err := p.Mem.Poll(p.T, incoming+n-1, 1, timeout, func() bool { return in[n-1] == value }); err != nil {
-		return err
-	}
+	check(p.Mem.Poll(p.T, incoming+n-1, 1, timeout, func() bool { return in[n-1] == value }))
 	if !p.T.Timed() || bytes.Equal(in, bytes.Repeat([]byte{value}, n)) {
 		if err := limit(); err != nil || first {
 			return err
@@ -291,67 +283,36 @@ func swap(p *conformance.Peer, i, n int, to conformance.Remote, first bool, time
 // and notes the time of every completion.
 func timed(e *conformance.Env, first bool, out notes) error {
 	other := 1 - e.H.Node()
-	cq, err := e.NIC.CreateCQ(e.T, 64)
-	if err != nil {
-		return err
-	}
+	cq := must(e.NIC.CreateCQ(e.T, 64))
 	a := vipl.VIAttributes{EnableRDMAWrite: true, ReliabilityLevel: vipl.ReliableDelivery}
-	var p *conformance.Peer
+	connect := e.Serve
 	if first {
-		p, err = e.Dial(other, a)
-	} else {
-		p, err = e.Serve(a)
+		connect = func(a vipl.VIAttributes) (*conformance.Peer, error) { return e.Dial(other, a) }
 	}
-	if err != nil {
-		return err
-	}
-	if err := p.Tell(other); err != nil {
-		return err
-	}
-	to, err := p.Hear()
-	if err != nil {
-		return err
-	}
+	p := must(connect(a))
+	check(p.Tell(other))
+	to := must(p.Hear())
 	note := func() error { out.now(e); return nil }
 	for i := range exchanges {
-		if err := swap(p, i, 1+i*i*97, to, first, host.Second, note); err != nil {
-			return err
-		}
+		check(swap(p, i, 1+i*i*97, to, first, host.Second, note))
 	}
 	a.RecvCQ = cq
-	q, err := p.Another(a, 1000)
-	if err != nil {
-		return err
-	}
+	q := must(p.Another(a, 1000))
 	for i := range 5 {
 		d := q.Next()
-		if err := d.SetReceive(q.Mem.Segment(incoming, 4096)); err != nil {
-			return err
-		}
-		if err := q.VI.PostRecv(e.T, d); err != nil {
-			return err
-		}
-		if err := e.T.Barrier(uint64(i)+1, 2); err != nil {
-			return err
-		}
+		check(d.SetReceive(q.Mem.Segment(incoming, 4096)))
+		check(q.VI.PostRecv(e.T, d))
+		check(e.T.Barrier(uint64(i)+1, 2))
 		s := q.Next()
-		if err := s.SetSend(q.Mem.Segment(outgoing, 700*i+1)); err != nil {
-			return err
-		}
-		if err := q.VI.PostSend(e.T, s); err != nil {
-			return err
-		}
-		if _, err := q.VI.SendWait(e.T, host.Second); err != nil {
-			return err
-		}
+		check(s.SetSend(q.Mem.Segment(outgoing, 700*i+1)))
+		check(q.VI.PostSend(e.T, s))
+		must(q.VI.SendWait(e.T, host.Second))
 		out.now(e)
 		got, err := cq.Wait(e.T, host.Second)
 		if err != nil || got.VI != q.VI || !got.Receive {
 			return fmt.Errorf("entry of VI %v, receive %v: %w", got.VI, got.Receive, err)
 		}
-		if _, err := got.Done(e.T); err != nil {
-			return err
-		}
+		must(got.Done(e.T))
 		out.now(e)
 	}
 	return p.Settled(other)
@@ -476,9 +437,7 @@ func busyServer(e *conformance.Env) error {
 }
 
 func idleProgram(e *conformance.Env) error {
-	if _, err := e.Prepare(conformance.Writable); err != nil {
-		return err
-	}
+	must(e.Prepare(conformance.Writable))
 	fmt.Println("ready")
 	_, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite)
 	return err
@@ -616,13 +575,9 @@ func TestServicesAreKilledAtAnyMoment(t *testing.T) {
 }
 
 func hostileProgram(e *conformance.Env) error {
-	if _, err := e.Prepare(conformance.Writable); err != nil {
-		return err
-	}
+	must(e.Prepare(conformance.Writable))
 	const foreign = 77 // another process's VI, or nobody's
-	if err := e.T.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1); err != nil {
-		return err
-	}
+	check(e.T.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1))
 	_, err := e.NIC.CreatePtag(e.T)
 	return err
 }

@@ -39,107 +39,75 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 	var c *vipl.CQ
 	var served, broken, posted, ended [2]host.Time // when it was done, and when the waiting thread went on
 	conformtest.RunFake(t, device, nil,
-		fabric.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
-			nic, err := vipl.OpenNIC(th, h)
-			if err != nil {
-				return err
-			}
-			e := &conformance.Env{T: th, H: h, NIC: nic}
-			if c, err = nic.CreateCQ(th, 4); err != nil {
-				return err
-			}
+		conformance.Program(0, "acts", func(e *conformance.Env) error {
+			e.NIC = must(vipl.OpenNIC(e.T, e.H))
+			c = must(e.NIC.CreateCQ(e.T, 4))
 			c.SetBlocking(blocking)
-			if p, err = e.Prepare(vipl.VIAttributes{RecvCQ: c}); err != nil {
-				return err
-			}
-			if _, err := p.Receive(0, 16); err != nil {
-				return err
-			}
+			p = must(e.Prepare(vipl.VIAttributes{RecvCQ: c}))
+			must(p.Receive(0, 16))
 			// The card cannot read it, and only the library completes it.
 			hide := func() error {
 				d := p.Next()
-				if err := d.SetReceive(); err != nil {
-					return err
-				}
+				check(d.SetReceive())
 				d.Handle ^= 0x20
-				return p.VI.PostRecv(th, d)
+				return p.VI.PostRecv(e.T, d)
 			}
-			if err := hide(); err != nil {
-				return err
-			}
-			if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
-				return err
-			}
+			check(hide())
+			check(e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 			for _, n := range []int{100, 5, 8} {
-				if err := th.Sleep(host.Millisecond); err != nil {
-					return err
-				}
-				e.Is("resize under a wait", c.Resize(th, n), nil)
+				check(e.T.Sleep(host.Millisecond))
+				e.Is("resize under a wait", c.Resize(e.T, n), nil)
 			}
-			if err := th.Sleep(host.Millisecond); err != nil {
-				return err
-			}
-			served[0] = th.Now()
-			e.Is("disconnect", p.VI.Disconnect(th), nil)
-			if err := th.Sleep(host.Millisecond); err != nil {
-				return err
-			}
+			check(e.T.Sleep(host.Millisecond))
+			served[0] = e.T.Now()
+			e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+			check(e.T.Sleep(host.Millisecond))
 			// Now it breaks the VI, which wakes the waiter.
-			broken[0] = th.Now()
-			if err := hide(); err != nil {
-				return err
-			}
-			if err := th.Sleep(host.Millisecond); err != nil {
-				return err
-			}
+			broken[0] = e.T.Now()
+			check(hide())
+			check(e.T.Sleep(host.Millisecond))
 			// A post on the broken VI wakes it, too.
-			posted[0] = th.Now()
-			if _, err := p.Receive(0, 16); err != nil {
-				return err
-			}
-			if err := th.Sleep(host.Millisecond); err != nil {
-				return err
-			}
-			e.Is("disconnect", p.VI.Disconnect(th), nil)
+			posted[0] = e.T.Now()
+			must(p.Receive(0, 16))
+			check(e.T.Sleep(host.Millisecond))
+			e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 			if end == "destroy" {
-				e.Is("destroy the VI", p.VI.Destroy(th), nil)
+				e.Is("destroy the VI", p.VI.Destroy(e.T), nil)
 			}
-			ended[0] = th.Now()
+			ended[0] = e.T.Now()
 			if end == "destroy" {
-				e.Is("destroy the completion queue", c.Destroy(th), nil)
+				e.Is("destroy the completion queue", c.Destroy(e.T), nil)
 			} else {
-				e.Is("close", nic.Close(th), nil)
+				e.Is("close", e.NIC.Close(e.T), nil)
 			}
-			return errors.Join(e.Fail...)
-		}},
-		fabric.Program{Node: 0, Name: "waits", Main: func(th *host.Thread, _ *driver.Host) error {
-			if _, _, err := th.Receive(host.Second); err != nil {
-				return err
-			}
-			e := &conformance.Env{T: th, NIC: p.NIC}
+			return nil
+		}),
+		conformance.Program(0, "waits", func(e *conformance.Env) error {
+			must2(e.T.Receive(host.Second))
+			e.NIC = p.NIC
 			for range 2 {
 				e.Entry("the other thread disconnected", c, p.VI, true)
 				if served[1] == 0 {
-					served[1] = th.Now()
+					served[1] = e.T.Now()
 				}
-				d, err := p.VI.RecvDone(th)
+				d, err := p.VI.RecvDone(e.T)
 				e.Flushed("the other thread disconnected", d, err)
 			}
 			e.Entry("the VI broke", c, p.VI, true)
-			broken[1] = th.Now()
-			d, err := p.VI.RecvDone(th)
+			broken[1] = e.T.Now()
+			d, err := p.VI.RecvDone(e.T)
 			e.Flushed("the VI broke", d, err)
 			e.Entry("posted on a broken VI", c, p.VI, true)
-			posted[1] = th.Now()
-			d, err = p.VI.RecvDone(th)
+			posted[1] = e.T.Now()
+			d, err = p.VI.RecvDone(e.T)
 			e.Flushed("posted on a broken VI", d, err)
-			_, err = c.Wait(th, host.Second)
+			_, err = c.Wait(e.T, host.Second)
 			e.Is("it is gone", err, vipl.ErrInvalidParameter)
-			ended[1] = th.Now()
-			_, err = c.Done(th)
+			ended[1] = e.T.Now()
+			_, err = c.Done(e.T)
 			e.Is("it stays so", err, vipl.ErrInvalidParameter)
-			return errors.Join(e.Fail...)
-		}})
+			return nil
+		}))
 	for _, at := range [][2]host.Time{served, broken, posted, ended} {
 		require.True(t, at[1] >= at[0] && at[1]-at[0] < conformance.Promptly, "done at %v, and the wait ended at %v", at[0], at[1])
 	}
@@ -153,55 +121,38 @@ func TestNotifyThread(t *testing.T) {
 		var posted []*vipl.Descriptor
 		const n = 3
 		conformtest.RunFake(t, device, nil,
-			fabric.Program{Node: 0, Name: "acts", Main: func(th *host.Thread, h *driver.Host) error {
-				nic, err := vipl.OpenNIC(th, h)
-				if err != nil {
-					return err
-				}
-				e := &conformance.Env{T: th, H: h, NIC: nic}
-				if p, err = e.Prepare(conformance.Writable); err != nil {
-					return err
-				}
+			conformance.Program(0, "acts", func(e *conformance.Env) error {
+				e.NIC = must(vipl.OpenNIC(e.T, e.H))
+				p = must(e.Prepare(conformance.Writable))
 				for range n {
-					d, err := p.Receive(0, 16)
-					if err != nil {
-						return err
-					}
+					d := must(p.Receive(0, 16))
 					posted = append(posted, d)
 				}
-				if err := th.Send(host.ThreadID{Node: 0, Rank: 2}, nil); err != nil {
-					return err
-				}
-				if err := th.Sleep(host.Millisecond); err != nil {
-					return err
-				}
+				check(e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
+				check(e.T.Sleep(host.Millisecond))
 				// Not a call of the library: the handlers must not run here.
-				if _, err := h.Allocate(th, 1, mem.Single); err != nil {
-					return err
-				}
-				e.Is("disconnect", p.VI.Disconnect(th), nil)
-				return errors.Join(e.Fail...)
-			}},
-			fabric.Program{Node: 0, Name: "handles", Main: func(th *host.Thread, _ *driver.Host) error {
-				if _, _, err := th.Receive(host.Second); err != nil {
-					return err
-				}
-				e := &conformance.Env{T: th, NIC: p.NIC}
+				must(e.H.Allocate(e.T, 1, mem.Single))
+				e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+				return nil
+			}),
+			conformance.Program(0, "handles", func(e *conformance.Env) error {
+				must2(e.T.Receive(host.Second))
+				e.NIC = p.NIC
 				for range n {
-					e.Is("register", p.VI.RecvNotify(th, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
+					e.Is("register", p.VI.RecvNotify(e.T, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
 						e.That("its VI", v == p.VI)
 						told = append(told, d)
 					}), nil)
 				}
 				e.That("nothing has come", len(told) == 0)
 				for len(told) < n {
-					if err := p.NIC.NotifyWait(th, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || th.Now() > host.Second {
-						return fmt.Errorf("%d of %d told at %v: %w", len(told), n, th.Now(), err)
+					if err := p.NIC.NotifyWait(e.T, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || e.T.Now() > host.Second {
+						return fmt.Errorf("%d of %d told at %v: %w", len(told), n, e.T.Now(), err)
 					}
 				}
-				e.That("before any timeout", th.Now() < 50*host.Millisecond)
-				return errors.Join(e.Fail...)
-			}})
+				e.That("before any timeout", e.T.Now() < 50*host.Millisecond)
+				return nil
+			}))
 		require.Equal(t, posted, told)
 	})
 }
@@ -221,48 +172,24 @@ func TestAccountOfWaits(t *testing.T) {
 	}
 	const messages = 4
 	client := func(e *conformance.Env) error {
-		p, err := e.Dial(1, conformance.Writable)
-		if err != nil {
-			return err
-		}
-		tied, err := p.Another(conformance.Writable, 1024)
-		if err != nil {
-			return err
-		}
+		p := must(e.Dial(1, conformance.Writable))
+		tied := must(p.Another(conformance.Writable, 1024))
 		for i := range messages {
-			if err := p.Meet(1); err != nil {
-				return err
-			}
-			if err := e.T.Sleep(200 * host.Microsecond); err != nil {
-				return err
-			}
+			check(p.Meet(1))
+			check(e.T.Sleep(200 * host.Microsecond))
 			q := []*conformance.Peer{p, tied}[i/2]
-			d, err := q.Send(0, 4)
-			if err != nil {
-				return err
-			}
+			d := must(q.Send(0, 4))
 			q.Sent("a message", d, conformance.DidSend(4))
 		}
 		return p.Settled(1)
 	}
 	server := func(e *conformance.Env) error {
-		q, err := e.NIC.CreateCQ(e.T, 16)
-		if err != nil {
-			return err
-		}
-		p, err := e.Serve(vipl.VIAttributes{Blocking: true})
-		if err != nil {
-			return err
-		}
-		tied, err := p.Another(vipl.VIAttributes{RecvCQ: q}, 1024)
-		if err != nil {
-			return err
-		}
+		q := must(e.NIC.CreateCQ(e.T, 16))
+		p := must(e.Serve(vipl.VIAttributes{Blocking: true}))
+		tied := must(p.Another(vipl.VIAttributes{RecvCQ: q}, 1024))
 		for range 3 {
 			for _, p := range []*conformance.Peer{p, tied} {
-				if _, err := p.Receive(0, 4); err != nil {
-					return err
-				}
+				must(p.Receive(0, 4))
 			}
 		}
 		sleeps := host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}
@@ -289,31 +216,19 @@ func TestAccountOfWaits(t *testing.T) {
 		}
 
 		// The agent may not be done with the connection yet.
-		if err := e.T.Sleep(host.Millisecond); err != nil {
-			return err
-		}
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(e.T.Sleep(host.Millisecond))
+		check(p.Meet(0))
 		interrupts("a wait that sleeps", 1, with(sleeps, c.ReceiveDone), recv)
-		if err := p.Meet(0); err != nil {
-			return err
-		}
-		if err := e.T.Sleep(host.Millisecond); err != nil {
-			return err
-		}
+		check(p.Meet(0))
+		check(e.T.Sleep(host.Millisecond))
 		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone), recv)
 		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(errOf(p.VI.RecvWait(e.T, 0))) })
 		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(errOf(p.VI.RecvWait(e.T, 100*host.Microsecond))) })
 
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(p.Meet(0))
 		interrupts("a wait for an entry that polls", 0, with(host.Account{}, c.PollPeriod()), entry)
 		q.SetBlocking(true)
-		if err := p.Meet(0); err != nil {
-			return err
-		}
+		check(p.Meet(0))
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
 		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
 			_, err := q.Done(e.T)
@@ -337,53 +252,27 @@ func TestAccountOfWaits(t *testing.T) {
 func TestSleepMissesNothing(t *testing.T) {
 	const step, steps = 500 * host.Nanosecond, 100
 	client := func(e *conformance.Env) error {
-		p, err := e.Dial(1, vipl.VIAttributes{})
-		if err != nil {
-			return err
-		}
-		tied, err := p.Another(vipl.VIAttributes{}, 1024)
-		if err != nil {
-			return err
-		}
+		p := must(e.Dial(1, vipl.VIAttributes{}))
+		tied := must(p.Another(vipl.VIAttributes{}, 1024))
 		for i := range 2 * steps {
-			if err := p.Meet(1); err != nil {
-				return err
-			}
-			if err := e.T.Sleep(host.Time(i/2)*step + host.Microsecond); err != nil {
-				return err
-			}
-			if _, err := []*conformance.Peer{p, tied}[i%2].Send(0, 4); err != nil {
-				return err
-			}
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			check(p.Meet(1))
+			check(e.T.Sleep(host.Time(i/2)*step + host.Microsecond))
+			must([]*conformance.Peer{p, tied}[i%2].Send(0, 4))
+			check(p.Meet(1))
 		}
 		return p.Settled(1)
 	}
 	server := func(e *conformance.Env) error {
-		c, err := e.NIC.CreateCQ(e.T, 1024)
-		if err != nil {
-			return err
-		}
+		c := must(e.NIC.CreateCQ(e.T, 1024))
 		c.SetBlocking(true)
-		p, err := e.Serve(vipl.VIAttributes{Blocking: true})
-		if err != nil {
-			return err
-		}
-		tied, err := p.Another(vipl.VIAttributes{RecvCQ: c}, 1024)
-		if err != nil {
-			return err
-		}
+		p := must(e.Serve(vipl.VIAttributes{Blocking: true}))
+		tied := must(p.Another(vipl.VIAttributes{RecvCQ: c}, 1024))
 		for i := range 2 * steps {
 			q := []*conformance.Peer{p, tied}[i%2]
-			if _, err := q.Receive(0, 4); err != nil {
-				return err
-			}
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			must(q.Receive(0, 4))
+			check(p.Meet(0))
 			before := e.T.Now()
+			var err error
 			if i%2 == 0 {
 				_, err = p.VI.RecvWait(e.T, host.Second)
 			} else if _, err = c.Wait(e.T, host.Second); err == nil {
@@ -392,9 +281,7 @@ func TestSleepMissesNothing(t *testing.T) {
 			what := fmt.Sprintf("message after %v", host.Time(i/2)*step)
 			e.Is(what, err, nil)
 			e.That(fmt.Sprintf("%s: it took %v", what, e.T.Now()-before), e.T.Now()-before < conformance.Promptly)
-			if err := p.Meet(0); err != nil {
-				return err
-			}
+			check(p.Meet(0))
 		}
 		return p.Settled(0)
 	}
@@ -425,17 +312,12 @@ func TestWindowOnTheWire(t *testing.T) {
 	defer cancel()
 	connect := func(e *conformance.Env) error {
 		for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableReception} {
-			p, err := e.Prepare(vipl.VIAttributes{ReliabilityLevel: level})
-			if err != nil {
-				return err
-			}
+			p := must(e.Prepare(vipl.VIAttributes{ReliabilityLevel: level}))
 			run := p.Again
 			if e.H.Node() == 0 {
 				run = func() error { return p.Redial(1) }
 			}
-			if err := run(); err != nil {
-				return err
-			}
+			check(run())
 		}
 		return (&conformance.Peer{Env: e}).Meet(1 - e.H.Node())
 	}
@@ -465,27 +347,17 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 		require.NoError(t, fabric.RunOn(ctx, f, fabric.RunConfig{
 			Seed: 1, Fabric: c, Transport: driver.Transport{RetryLimit: 1, RetryTimeout: host.Millisecond},
 		}, conformance.Programs(func(e *conformance.Env) error {
-			p, err := e.Dial(1, reliable)
-			if err != nil {
-				return err
-			}
-			if err := p.Meet(1); err != nil {
-				return err
-			}
+			p := must(e.Dial(1, reliable))
+			check(p.Meet(1))
 			cut = true
 			began := e.T.Now()
-			if _, err := p.Send(0, 4); err != nil {
-				return err
-			}
+			must(p.Send(0, 4))
 			_, err = p.VI.SendWait(e.T, host.Second)
 			e.Is("nothing comes through", err, vipl.ErrDescriptor)
 			after = e.T.Now() - began
 			return nil
 		}, func(e *conformance.Env) error {
-			p, err := e.Serve(reliable)
-			if err != nil {
-				return err
-			}
+			p := must(e.Serve(reliable))
 			return p.Meet(0)
 		})...))
 		return after
