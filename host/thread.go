@@ -433,7 +433,7 @@ func (t *Thread) park(reason layout.BridgeReason, w bridge.Wait) (bridge.Wake, e
 			return wake, err
 		}
 		switch {
-		case wake.Reason == reason, wake.Reason == layout.BridgeReasonDeadline, wake.Reason == layout.BridgeReasonRefused:
+		case wake.Reason == reason, wake.Reason == layout.BridgeReasonDeadline, wake.Reason == layout.BridgeReasonRejected:
 			return wake, nil
 		case t.timed():
 			return wake, fmt.Errorf("woken by %v while waiting for %v: %w", wake.Reason, reason, bridge.ErrProtocol)
@@ -477,7 +477,7 @@ func (t *Thread) Barrier(id uint64, parties int) error {
 	if err != nil {
 		return t.fail("barrier", err)
 	}
-	if wake.Reason == layout.BridgeReasonRefused {
+	if wake.Reason == layout.BridgeReasonRejected {
 		return t.fail("barrier", fmt.Errorf("barrier %d with %d parties: %w", id, parties, ErrBarrierDisagree))
 	}
 	return nil
@@ -565,7 +565,7 @@ func (t *Thread) Receive(timeout Time) (Message, bool, error) {
 	if err == nil {
 		wake, err = t.park(layout.BridgeReasonMessage, bridge.Wait{Timeout: timeout, Message: true})
 	}
-	if err == nil && wake.Reason == layout.BridgeReasonRefused {
+	if err == nil && wake.Reason == layout.BridgeReasonRejected {
 		err = t.refused()
 	}
 	if err != nil {

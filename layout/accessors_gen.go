@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Hash identifies this version of all layouts: the first eight bytes of the
 // SHA-256 of their names, offsets, widths, byte orders and values.
-const Hash uint64 = 0x5bd6fecfd0956cb2
+const Hash uint64 = 0x90a28bb81d1fc87a
 
 // PCI configuration space.
 const (
@@ -18,8 +18,8 @@ const (
 	PciSubsystemVendorID                    = 0x5648     // as PciVendorID
 	PciSubsystemID                          = 0x1        // the card of the 2004 paper
 	PciInterruptPin                         = 0x1        // INTA#
-	PciMinGnt                               = 0x11       // wanted length of a burst in units of 250 ns: 512 bytes and overhead
-	PciMaxLat                               = 0x10       // wanted period of access in units of 250 ns
+	PciMinGnt                               = 0x11       // requested burst length in units of 250 ns: 512 bytes and overhead
+	PciMaxLat                               = 0x10       // requested period of access in units of 250 ns
 	PciBar0Log2                             = 0x10       // log2 of the size of BAR 0, the card registers
 	PciBar1Log2                             = 0x14       // log2 of the size of BAR 1, the doorbell pages
 	PciMemorySize                           = 0x40000000 // host memory lies at 0 up to here; the bridge answers no other address
@@ -40,11 +40,11 @@ const (
 	PciConfigCommandMasterEnableLsb         = 2
 	PciConfigCommandMasterEnableMask        = 0x4 // may become bus master
 	PciConfigCommandParityResponseLsb       = 6
-	PciConfigCommandParityResponseMask      = 0x40 // let parity errors have consequences: what came with bad parity is not used, PERR# is asserted, MasterParityError recorded
+	PciConfigCommandParityResponseMask      = 0x40 // act on parity errors: drop data with bad parity, assert PERR#, record MasterParityError
 	PciConfigCommandSerrEnableLsb           = 8
 	PciConfigCommandSerrEnableMask          = 0x100 // with ParityResponse: assert SERR# on an address parity error, and record SignaledSystemError
 	PciConfigCommandMasterParityErrorLsb    = 24
-	PciConfigCommandMasterParityErrorMask   = 0x1000000 // as master, saw bad parity on read data, or PERR# for written data
+	PciConfigCommandMasterParityErrorMask   = 0x1000000 // as master, detected bad parity on read data, or PERR# for written data
 	PciConfigCommandDevselTimingLsb         = 25
 	PciConfigCommandDevselTimingMask        = 0x6000000 // 1 = medium
 	PciConfigCommandSignaledTargetAbortLsb  = 27
@@ -52,11 +52,11 @@ const (
 	PciConfigCommandReceivedTargetAbortLsb  = 28
 	PciConfigCommandReceivedTargetAbortMask = 0x10000000 // a burst of this master met target abort
 	PciConfigCommandReceivedMasterAbortLsb  = 29
-	PciConfigCommandReceivedMasterAbortMask = 0x20000000 // a burst of this master was claimed by nobody
+	PciConfigCommandReceivedMasterAbortMask = 0x20000000 // a burst of this master met master abort
 	PciConfigCommandSignaledSystemErrorLsb  = 30
-	PciConfigCommandSignaledSystemErrorMask = 0x40000000 // an address parity error was seen with SerrEnable
+	PciConfigCommandSignaledSystemErrorMask = 0x40000000 // an address parity error was detected with SerrEnable
 	PciConfigCommandDetectedParityErrorLsb  = 31
-	PciConfigCommandDetectedParityErrorMask = 0x80000000 // any parity error was seen, whatever ParityResponse says
+	PciConfigCommandDetectedParityErrorMask = 0x80000000 // any parity error was detected, regardless of ParityResponse
 	PciConfigClassOffset                    = 0x8        // RO class code and revision
 	PciConfigClassRevisionLsb               = 0
 	PciConfigClassRevisionMask              = 0xff // PciRevisionID
@@ -66,15 +66,15 @@ const (
 	PciConfigHeaderCacheLineSizeLsb         = 0
 	PciConfigHeaderCacheLineSizeMask        = 0xff // reads 0: Memory Write and Invalidate is not issued
 	PciConfigHeaderLatencyTimerLsb          = 8
-	PciConfigHeaderLatencyTimerMask         = 0xff00 // clocks a burst may go on after GNT# has gone
+	PciConfigHeaderLatencyTimerMask         = 0xff00 // clocks for which a burst may continue after GNT# is deasserted
 	PciConfigBar0Offset                     = 0x10   // RW base of the card registers
-	PciConfigBar1Offset                     = 0x14   // RW base of the doorbell pages, one 4 KiB page for each VI
+	PciConfigBar1Offset                     = 0x14   // RW base of the doorbell pages, one 4 KiB page per VI
 	PciConfigSubsystemOffset                = 0x2c   // RO subsystem identification
 	PciConfigSubsystemVendorLsb             = 0
 	PciConfigSubsystemVendorMask            = 0xffff // PciSubsystemVendorID
 	PciConfigSubsystemDeviceLsb             = 16
 	PciConfigSubsystemDeviceMask            = 0xffff0000 // PciSubsystemID
-	PciConfigInterruptOffset                = 0x3c       // RW interrupt and latency wishes
+	PciConfigInterruptOffset                = 0x3c       // RW interrupt and requested latencies
 	PciConfigInterruptLineLsb               = 0
 	PciConfigInterruptLineMask              = 0xff // RW, for software
 	PciConfigInterruptPinLsb                = 8
@@ -123,12 +123,12 @@ func (v PciCommand) String() string {
 // Card registers.
 const (
 	CardID                                     = 0x48564941 // the characters HVIA
-	NICID                                      = 0x48564e49 // the characters HVNI: a plain NIC, which has the raw-frame port and nothing of VIA
+	NICID                                      = 0x48564e49 // the characters HVNI: a plain NIC: the raw-frame port without VIA
 	CardVersionMajor                           = 0x1        // raised when a driver must change
 	CardVersionMinor                           = 0x2        // raised when something was added
 	CounterBase                                = 0x400      // offset of counter 0; counter n is at CounterBase + 4 n
 	CounterSlots                               = 0x80       // counters addressable behind CounterBase
-	AsyncErrorSlots                            = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; what comes while all are taken is dropped
+	AsyncErrorSlots                            = 0x10       // asynchronous errors that can wait for a read of AsyncErrorInfo; further ones are dropped
 	AsyncErrorDroppedBase                      = 0x80       // offset of the first of AsyncErrorDroppedWords dwords: bit v % 32 of dword v / 32 says that an error of VI index v was dropped since that dword was last read; a read clears the dword
 	AsyncErrorDroppedWords                     = 0x8        // dwords behind AsyncErrorDroppedBase: one bit for each VI index
 	RegisterSize                               = 0x10000
@@ -165,9 +165,9 @@ const (
 	RegisterStateReadyLsb                      = 0
 	RegisterStateReadyMask                     = 0x1 // the SDRAM is initialised and the card accepts commands
 	RegisterStateCommandBusyLsb                = 1
-	RegisterStateCommandBusyMask               = 0x2 // a command block is being worked on
+	RegisterStateCommandBusyMask               = 0x2 // a command block is in progress
 	RegisterStateQuietLsb                      = 2
-	RegisterStateQuietMask                     = 0x4 // nothing is under way in the card
+	RegisterStateQuietMask                     = 0x4 // the card is quiescent
 	RegisterStateLinkDownLsb                   = 3
 	RegisterStateLinkDownMask                  = 0x8  // the MAC has no link
 	RegisterInterruptStatusOffset              = 0x20 // W1C pending interrupt causes; INTA# is asserted while a cause is pending and unmasked
@@ -178,11 +178,11 @@ const (
 	RegisterInterruptStatusRawTransmitLsb      = 2
 	RegisterInterruptStatusRawTransmitMask     = 0x4 // a raw frame was taken from memory and its ring entry written
 	RegisterInterruptStatusAsyncErrorLsb       = 3
-	RegisterInterruptStatusAsyncErrorMask      = 0x8 // an asynchronous error came up, see AsyncErrorInfo
+	RegisterInterruptStatusAsyncErrorMask      = 0x8 // an asynchronous error occurred, see AsyncErrorInfo
 	RegisterInterruptStatusBusErrorLsb         = 4
 	RegisterInterruptStatusBusErrorMask        = 0x10 // a host bus transfer ended in master or target abort
 	RegisterInterruptStatusNotifyLsb           = 5
-	RegisterInterruptStatusNotifyMask          = 0x20 // what was armed with NotifyArm has come, see NotifyInfo
+	RegisterInterruptStatusNotifyMask          = 0x20 // an event armed with NotifyArm occurred, see NotifyInfo
 	RegisterInterruptEnableOffset              = 0x24 // RW causes that may assert INTA#, in the order of InterruptStatus
 	RegisterInterruptModeration0Offset         = 0x28 // RO reserved for moderation, reads 0
 	RegisterInterruptModeration1Offset         = 0x2c // RO reserved for moderation, reads 0
@@ -190,45 +190,45 @@ const (
 	RegisterMacLowOffset                       = 0x38 // RW bytes 0 (lowest bits) to 3 of the port's MAC address
 	RegisterMacHighOffset                      = 0x3c // RW bytes 4 (lowest bits) and 5 of the MAC address
 	RegisterRawTransmitBaseOffset              = 0x40 // RW physical address of the raw transmit ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawTransmitSizeOffset              = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawTransmitSizeOffset              = 0x44 // RW size of the ring; a write sets Head and Tail to 0 and drops entries not started
 	RegisterRawTransmitSizeLog2Lsb             = 0
 	RegisterRawTransmitSizeLog2Mask            = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
 	RegisterRawTransmitSizeBusyLsb             = 31
-	RegisterRawTransmitSizeBusyMask            = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawTransmitSizeBusyMask            = 0x80000000 // an entry is in flight, also of a ring that was switched off: its memory is in use until this reads 0
 	RegisterRawTransmitTailOffset              = 0x48       // RW index after the last entry that software filled, taken modulo the size
-	RegisterRawTransmitHeadOffset              = 0x4c       // RO index of the first entry that software has not got back
+	RegisterRawTransmitHeadOffset              = 0x4c       // RO index of the first entry not yet returned to software
 	RegisterRawReceiveBaseOffset               = 0x50       // RW physical address of the raw receive ring, 16-byte aligned, inside one page (entries wrap inside the page of Base); a write sets Head and Tail to 0
-	RegisterRawReceiveSizeOffset               = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not begun
+	RegisterRawReceiveSizeOffset               = 0x54       // RW size of the ring; a write sets Head and Tail to 0 and drops entries not started
 	RegisterRawReceiveSizeLog2Lsb              = 0
 	RegisterRawReceiveSizeLog2Mask             = 0xf // log2 of its entries, 1 to 8; 0 = off, larger values are stored as 0
 	RegisterRawReceiveSizeBusyLsb              = 31
-	RegisterRawReceiveSizeBusyMask             = 0x80000000 // an entry is under way, also of a ring that was switched off: its memory is in use until this reads 0
+	RegisterRawReceiveSizeBusyMask             = 0x80000000 // an entry is in flight, also of a ring that was switched off: its memory is in use until this reads 0
 	RegisterRawReceiveTailOffset               = 0x58       // RW index after the last empty buffer that software posted, taken modulo the size
-	RegisterRawReceiveHeadOffset               = 0x5c       // RO index of the first entry that software has not got back
-	RegisterAsyncErrorInfoOffset               = 0x60       // RC the oldest asynchronous error that waits; a read takes it away, so it is read with one 32-bit access
+	RegisterRawReceiveHeadOffset               = 0x5c       // RO index of the first entry not yet returned to software
+	RegisterAsyncErrorInfoOffset               = 0x60       // RC the oldest waiting asynchronous error; a read removes it, so read it with one 32-bit access
 	RegisterAsyncErrorInfoCodeLsb              = 0
 	RegisterAsyncErrorInfoCodeMask             = 0xff // AsyncError code, 0 without Valid
 	RegisterAsyncErrorInfoVILsb                = 8
 	RegisterAsyncErrorInfoVIMask               = 0xff00 // VI index, 0 without Valid
 	RegisterAsyncErrorInfoValidLsb             = 16
-	RegisterAsyncErrorInfoValidMask            = 0x10000 // an error waited; 0 = there is none
+	RegisterAsyncErrorInfoValidMask            = 0x10000 // an error waited; 0 = none
 	RegisterAsyncErrorInfoOverflowLsb          = 17
-	RegisterAsyncErrorInfoOverflowMask         = 0x20000 // errors were dropped since the last read because AsyncErrorSlots others waited; AsyncErrorDropped has their VIs, State the link; cleared by the read
+	RegisterAsyncErrorInfoOverflowMask         = 0x20000 // errors were dropped since the last read because the queue was full; AsyncErrorDropped has their VIs, State the link; cleared by the read
 	RegisterAsyncErrorInfoCountLsb             = 18
 	RegisterAsyncErrorInfoCountMask            = 0xfffc0000 // asynchronous errors since reset, dropped ones too, modulo 16384
-	RegisterNotifyArmOffset                    = 0xa0       // WO arms one interrupt: the next completion of the work queue that is named, or the next entry of the completion queue, raises cause Notify once; arming again what is armed changes nothing; ignored if not all four bytes are written
+	RegisterNotifyArmOffset                    = 0xa0       // WO arms one interrupt: the next completion of the named work queue, or the next entry of the named completion queue, raises cause Notify once; no effect on a queue that is armed; ignored if not all four bytes are written
 	RegisterNotifyArmIndexLsb                  = 0
 	RegisterNotifyArmIndexMask                 = 0xff // VI index, or number of the completion queue
 	RegisterNotifyArmKindLsb                   = 8
 	RegisterNotifyArmKindMask                  = 0x300 // NotifyKind
-	RegisterNotifyInfoOffset                   = 0xa4  // RC the oldest of what was armed and has come; a read takes it away, so it is read with one 32-bit access
+	RegisterNotifyInfoOffset                   = 0xa4  // RC the oldest armed event that occurred; a read removes it, so read it with one 32-bit access
 	RegisterNotifyInfoIndexLsb                 = 0
 	RegisterNotifyInfoIndexMask                = 0xff // as in NotifyArm, 0 without Valid
 	RegisterNotifyInfoKindLsb                  = 8
 	RegisterNotifyInfoKindMask                 = 0x300 // NotifyKind, 0 without Valid
 	RegisterNotifyInfoValidLsb                 = 16
-	RegisterNotifyInfoValidMask                = 0x10000 // something waited; 0 = there is nothing
-	RegisterAttHostLevel1Offset                = 0x64    // RW with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and left alone until a reset
+	RegisterNotifyInfoValidMask                = 0x10000 // an event waited; 0 = none
+	RegisterAttHostLevel1Offset                = 0x64    // RW with TableInHostMemory: physical address of level 1 of the translation table, page aligned (lower bits are stored as 0), AttLevel1Stride bytes for each entry below the limit; written before InitialiseAtt and unchanged until a reset
 	RegisterAttHostLevel2Offset                = 0x68    // RW likewise of level 2, where AttLevel2Base would be: an entry at SDRAM address a lies at AttHostLevel2 + a - AttLevel2Base
 )
 
@@ -248,9 +248,9 @@ const (
 	AsyncErrorCompletionProtection   AsyncError = 0x8 // protection error while writing completion status
 	AsyncErrorRDMATransport          AsyncError = 0x9 // transport error on RDMA
 	AsyncErrorCatastrophic           AsyncError = 0xa // catastrophic error
-	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL tells it as Catastrophic of the resource CQ)
-	AsyncErrorLinkDown               AsyncError = 0xd // the link went down: of the NIC and of no VI (VIPL has no code for it; resource NIC)
-	AsyncErrorLinkUp                 AsyncError = 0xe // the link is up again: of the NIC and of no VI
+	AsyncErrorCompletionQueueOverrun AsyncError = 0xb // an entry was lost: the completion queue of a work queue of this VI was full (VIPL reports Catastrophic for the resource CQ)
+	AsyncErrorLinkDown               AsyncError = 0xd // the link went down; an error of the NIC, not of a VI (VIPL has no code for it; resource NIC)
+	AsyncErrorLinkUp                 AsyncError = 0xe // the link is up again; an event of the NIC, not of a VI
 	AsyncErrorOverflow               AsyncError = 0xc // errors of a NIC handle were dropped because too many waited; from the agent, never from the card
 )
 
@@ -323,11 +323,11 @@ const (
 	StrapSingleReceiveSlot     Strap = 0x1 // use one receive packet buffer instead of two
 	StrapCutThroughTransmit    Strap = 0x2 // offer a transmit packet buffer to the MAC as soon as its first words are in
 	StrapCutThroughReceive     Strap = 0x3 // offer a receive packet buffer to the receive engine while the MAC still writes it
-	StrapReceiveFetchOnArrival Strap = 0x4 // fetch a receive descriptor when a message that needs one has arrived and waits for it, instead of when it is posted
+	StrapReceiveFetchOnArrival Strap = 0x4 // fetch a receive descriptor when a message waits for it, instead of when it is posted
 	StrapShortBursts           Strap = 0x5 // bursts of ShortBurstBytes (64) instead of DmaBurstBytes (512): payload and raw frames on the system bus, and all of the MAC on its bus (MXDMA)
-	StrapNoAttOverlap          Strap = 0x6 // no translation runs beside the transfer that it is for: the DMA engines ask the table for the next page only when every burst of the present one has been transferred (without the strap while they run), and the table keeps no level-1 entry between translations, so each one reads both levels. The first translation of a segment or target never starts before the whole chunk of the descriptor or the whole header was taken, with the strap or without it
-	StrapSlowSdram             Strap = 0x7 // the SDRAM controller counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
-	StrapAttInHostMemory       Strap = 0x8 // both levels of the translation table lie in host memory, at AttHostLevel1 and AttHostLevel2, instead of the card's SDRAM: each level costs a read over the system bus, level 2 behind the checks
+	StrapNoAttOverlap          Strap = 0x6 // no translation overlaps its transfer: the DMA engines translate the next page only after every burst of the present one (without the strap while they run), and the table caches no level-1 entry, so each translation reads both levels. With or without the strap, the first translation of a segment or target starts after the whole chunk of the descriptor or the whole header was read
+	StrapSlowSdram             Strap = 0x7 // the SDRAM controller uses the counts for an SDRAM clock of SdramSlowClockPeriod (33.33 MHz); a simulation must run that clock (--param SdramClockPeriod=30000)
+	StrapAttInHostMemory       Strap = 0x8 // both levels of the translation table lie in host memory, at AttHostLevel1 and AttHostLevel2, instead of the card's SDRAM: each level costs a read over the system bus, level 2 after the checks
 )
 
 // String returns the name of the value, or its number.
@@ -416,7 +416,7 @@ const (
 	DescriptorStatusFormatErrorLsb            = 1
 	DescriptorStatusFormatErrorMask           = 0x2 // malformed descriptor
 	DescriptorStatusProtectionErrorLsb        = 2
-	DescriptorStatusProtectionErrorMask       = 0x4 // local address, handle or tag refused
+	DescriptorStatusProtectionErrorMask       = 0x4 // local address, handle or tag rejected
 	DescriptorStatusLengthErrorLsb            = 3
 	DescriptorStatusLengthErrorMask           = 0x8 // local length wrong
 	DescriptorStatusPartialErrorLsb           = 4
@@ -426,9 +426,9 @@ const (
 	DescriptorStatusTransportErrorLsb         = 6
 	DescriptorStatusTransportErrorMask        = 0x40 // lost, corrupt or timed out
 	DescriptorStatusRDMAProtectionErrorLsb    = 7
-	DescriptorStatusRDMAProtectionErrorMask   = 0x80 // the remote side refused the RDMA access
+	DescriptorStatusRDMAProtectionErrorMask   = 0x80 // the peer NAKed the RDMA access
 	DescriptorStatusRemoteDescriptorErrorLsb  = 8
-	DescriptorStatusRemoteDescriptorErrorMask = 0x100 // the remote receive descriptor had a problem
+	DescriptorStatusRemoteDescriptorErrorMask = 0x100 // the peer NAKed for its receive descriptor
 	DescriptorStatusOperationLsb              = 16
 	DescriptorStatusOperationMask             = 0x70000 // StatusOperation
 	DescriptorStatusImmediateLsb              = 19
@@ -615,12 +615,12 @@ const (
 	AttHandleValueGenerationMask      = 0xfff00000 // counts the uses of that index, modulo 4096
 )
 
-// AttAccess: What an access needs from the region.
+// AttAccess: The right that an access requires.
 type AttAccess uint8
 
 // Values of AttAccess.
 const (
-	AttAccessLocal       AttAccess = 0x0 // by the owner's own descriptor: no right needed
+	AttAccessLocal       AttAccess = 0x0 // by a descriptor of the owner: no right required
 	AttAccessRemoteWrite AttAccess = 0x1 // by an incoming RDMA write: RDMAWrite
 	AttAccessRemoteRead  AttAccess = 0x2 // by an incoming RDMA read: RDMARead
 )
@@ -700,7 +700,7 @@ type AttUpdate uint8
 const (
 	AttUpdateWrite      AttUpdate = 0x0 // store dwords at an SDRAM byte address
 	AttUpdateInvalidate AttUpdate = 0x1 // clear a handle's valid bit and every cached copy
-	AttUpdateLimit      AttUpdate = 0x2 // forget all entries, then believe those below a new level-1 limit
+	AttUpdateLimit      AttUpdate = 0x2 // drop all entries, then accept handles below a new level-1 limit
 )
 
 // String returns the name of the value, or its number.
@@ -764,7 +764,7 @@ func (b AttLevel2) Page() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
 // SetPage stores the field.
 func (b AttLevel2) SetPage(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
-// AttHandle is a view of 4 bytes (LittleEndian): A memory handle. The value 0 is never given out.
+// AttHandle is a view of 4 bytes (LittleEndian): A memory handle. The value 0 is never used.
 type AttHandle []byte
 
 // Value: index and generation
@@ -810,7 +810,7 @@ type VIState uint8
 const (
 	VIStateIdle           VIState = 0x0 // created, not connected
 	VIStateConnected      VIState = 0x1 // connected
-	VIStateConnectPending VIState = 0x2 // connection under way (kept by the agent)
+	VIStateConnectPending VIState = 0x2 // connection in progress (state of the agent)
 	VIStateError          VIState = 0x3 // broken, waits for disconnect
 	VIStateFree           VIState = 0x7 // index not in use
 )
@@ -891,25 +891,25 @@ func (b VIContext) ReceiveSequence() uint32 { return binary.LittleEndian.Uint32(
 // SetReceiveSequence stores the field.
 func (b VIContext) SetReceiveSequence(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
 
-// Window: reliable levels: frames that may be under way unacknowledged, 1 to 255
+// Window: reliable levels: frames that may be in flight, 1 to 255
 func (b VIContext) Window() uint8 { return b[24] }
 
 // SetWindow stores the field.
 func (b VIContext) SetWindow(v uint8) { b[24] = v }
 
-// RetryLimit: reliable levels: timeouts in a row without a sign of life of the peer after which the connection is broken is one more than this; without progress RetryAliveFactor times as many
+// RetryLimit: reliable levels: RetryLimit + 1 timeouts in a row without a sign of life of the peer break the connection; without progress RetryAliveFactor times as many
 func (b VIContext) RetryLimit() uint8 { return b[25] }
 
 // SetRetryLimit stores the field.
 func (b VIContext) SetRetryLimit(v uint8) { b[25] = v }
 
-// ReadLimit: reliable levels: own RDMA reads that may be unanswered at a time, 1 to LedgerResponses
+// ReadLimit: reliable levels: RDMA reads of this VI that may await their response, 1 to LedgerResponses
 func (b VIContext) ReadLimit() uint8 { return b[26] }
 
 // SetReadLimit stores the field.
 func (b VIContext) SetReadLimit(v uint8) { b[26] = v }
 
-// RetryTimeoutLog2: reliable levels: log2 of the clocks without progress that are a timeout, 8 to 31
+// RetryTimeoutLog2: reliable levels: log2 of the timeout in clocks without progress, 8 to 31
 func (b VIContext) RetryTimeoutLog2() uint8 { return b[27] }
 
 // SetRetryTimeoutLog2 stores the field.
@@ -946,16 +946,16 @@ const (
 	CompletionEntryWordLapMask          = 0x80000000 // 1 in odd rounds, 0 in even ones, counted from 1
 )
 
-// CompletionQueueHeader is a view of 64 bytes (LittleEndian): Begin of a completion queue, written by the library.
+// CompletionQueueHeader is a view of 64 bytes (LittleEndian): Start of a completion queue, written by the library.
 type CompletionQueueHeader []byte
 
-// Consumed: entries that the library has taken since the queue, or this ring of it, was created, modulo 2^32. The card reads it only when the ring looks full to it
+// Consumed: entries reaped by the library since the queue, or this ring of it, was created, modulo 2^32. The card reads it only when the ring looks full
 func (b CompletionQueueHeader) Consumed() uint32 { return binary.LittleEndian.Uint32(b[0:4]) }
 
 // SetConsumed stores the field.
 func (b CompletionQueueHeader) SetConsumed(v uint32) { binary.LittleEndian.PutUint32(b[0:4], v) }
 
-// CompletionEntry is a view of 8 bytes (LittleEndian): One entry: a descriptor of a work queue was completed. Its status is in memory already.
+// CompletionEntry is a view of 8 bytes (LittleEndian): One entry: a descriptor of a work queue is complete. Its status is already in memory.
 type CompletionEntry []byte
 
 // Sequence: queue sequence of the descriptor, low 16 bits, for the trace
@@ -990,7 +990,7 @@ type CommandOpcode uint8
 // Values of CommandOpcode.
 const (
 	CommandOpcodeNop                    CommandOpcode = 0x0 // does nothing, completes
-	CommandOpcodeInitialiseAtt          CommandOpcode = 0x1 // Index = level-1 limit: clear the valid bit of every entry below it, then believe entries below it only
+	CommandOpcodeInitialiseAtt          CommandOpcode = 0x1 // Index = level-1 limit: clear the valid bit of every entry below it, then accept only handles below it
 	CommandOpcodeWriteLevel2            CommandOpcode = 0x2 // store the list at Level2Address
 	CommandOpcodeRegisterMemory         CommandOpcode = 0x3 // store the list, then the level-1 entry in Payload at Index
 	CommandOpcodeDeregisterMemory       CommandOpcode = 0x4 // invalidate Handle everywhere; completes when every engine has drained it
@@ -1001,8 +1001,8 @@ const (
 	CommandOpcodeModifyVI               CommandOpcode = 0x9 // attributes of an Idle VI, context in Payload
 	CommandOpcodeQueryVI                CommandOpcode = 0xa // Detail = the Attributes word
 	CommandOpcodeCreateCompletionQueue  CommandOpcode = 0xc // Index = number, ListAddress = physical address of the CompletionQueueHeader, ListCount = log2 of the entries; BadState if the number is in use
-	CommandOpcodeDestroyCompletionQueue CommandOpcode = 0xd // Index = number; no entry is written to it afterwards. The agent has seen to it that no VI is tied to it
-	CommandOpcodeResizeCompletionQueue  CommandOpcode = 0xe // Index, ListAddress and ListCount as CreateCompletionQueue: entries from now on go to the new ring, from its begin, first lap; Detail = entries written to the old one
+	CommandOpcodeDestroyCompletionQueue CommandOpcode = 0xd // Index = number; no entry is written to it afterwards. The agent first unties every VI
+	CommandOpcodeResizeCompletionQueue  CommandOpcode = 0xe // Index, ListAddress and ListCount as CreateCompletionQueue: later entries go to the new ring, from its start, first lap; Detail = entries written to the old one
 	CommandOpcodeResetVI                CommandOpcode = 0xb // any state to Free, queues emptied without writing descriptors (its memory may be gone)
 )
 
@@ -1049,11 +1049,11 @@ type CommandStatus uint8
 // Values of CommandStatus.
 const (
 	CommandStatusPending     CommandStatus = 0x0 // not finished
-	CommandStatusDone        CommandStatus = 0x1 // carried out
+	CommandStatusDone        CommandStatus = 0x1 // executed
 	CommandStatusBadOpcode   CommandStatus = 0x2 // unknown opcode
 	CommandStatusBadArgument CommandStatus = 0x3 // index, count or address out of range
 	CommandStatusBadState    CommandStatus = 0x4 // the VI's state does not allow it
-	CommandStatusBusError    CommandStatus = 0x5 // the card could not read what the block names
+	CommandStatusBusError    CommandStatus = 0x5 // the card could not read the memory that the block names
 )
 
 // String returns the name of the value, or its number.
@@ -1123,7 +1123,7 @@ func (b Command) Detail() uint32 { return binary.LittleEndian.Uint32(b[56:60]) }
 // SetDetail stores the field.
 func (b Command) SetDetail(v uint32) { binary.LittleEndian.PutUint32(b[56:60], v) }
 
-// Status: CommandStatus, 0 until the card has written it
+// Status: CommandStatus, 0 until the card writes it
 func (b Command) Status() uint32 { return binary.LittleEndian.Uint32(b[60:64]) }
 
 // SetStatus stores the field.
@@ -1138,8 +1138,8 @@ const (
 	MaxFrame                               = 0x5ea  // largest frame without FCS
 	MinFrame                               = 0x3c   // smallest frame without FCS; shorter ones are padded
 	HeaderBytes                            = 0x2a   // Ethernet and VIA header together
-	SequenceWindow                         = 0x40   // unreliable level: a frame whose number is this far ahead of the expected one, or further, or behind it, is dropped unless it agrees with those before it. The largest message is 45 frames: a whole one may be lost and the next is still taken at once
-	SequenceAgreement                      = 0x8    // unreliable level: frames in a row outside of SequenceWindow, each ahead of the one before by less than it, of which the last is taken and sets the number. One would do against a damaged frame, two against random numbers; eight are also more than arrive late behind newer frames, and cost a peer seven frames after an attack
+	SequenceWindow                         = 0x40   // unreliable level: a frame is dropped if its number is behind the expected one or at least this far ahead, unless it agrees with the frames before it. The largest message has 45 frames: after the loss of a whole message the next is still accepted at once
+	SequenceAgreement                      = 0x8    // unreliable level: after this many frames in a row outside SequenceWindow, each ahead of the one before by less than SequenceWindow, the last is accepted and sets the number. One suffices against a damaged frame, two against random numbers; eight also exceed the frames that arrive late after newer ones, and cost a peer seven frames after an attack
 	EthernetHeaderSize                     = 14
 	EthernetHeaderDestinationOffset        = 0
 	EthernetHeaderSourceOffset             = 6
@@ -1176,8 +1176,8 @@ const (
 	FrameOperationSend             FrameOperation = 0x0 // part of a send
 	FrameOperationRDMAWrite        FrameOperation = 0x1 // part of an RDMA write
 	FrameOperationRDMAReadRequest  FrameOperation = 0x2 // RDMA read request
-	FrameOperationRDMAReadResponse FrameOperation = 0x3 // part of the answer
-	FrameOperationAcknowledge      FrameOperation = 0x4 // acknowledgement; not numbered itself
+	FrameOperationRDMAReadResponse FrameOperation = 0x3 // part of a read response
+	FrameOperationAcknowledge      FrameOperation = 0x4 // acknowledgement; has no number
 )
 
 // String returns the name of the value, or its number.
@@ -1197,16 +1197,16 @@ func (v FrameOperation) String() string {
 	return unknown("FrameOperation", uint64(v))
 }
 
-// AcknowledgeCode: What an acknowledgement says. All frames before its sequence number are acknowledged with any of them.
+// AcknowledgeCode: Codes of an acknowledgement. Each acknowledges all frames before its sequence number.
 type AcknowledgeCode uint8
 
 // Values of AcknowledgeCode.
 const (
 	AcknowledgeCodeOk               AcknowledgeCode = 0x0 // the frame of that number is expected next
-	AcknowledgeCodeGap              AcknowledgeCode = 0x1 // so it is, and a later one came: go back to it
-	AcknowledgeCodeRemoteDescriptor AcknowledgeCode = 0x2 // that frame was refused: no receive descriptor, a malformed one, or one whose buffers are too small or refused; the connection is broken
-	AcknowledgeCodeRDMAProtection   AcknowledgeCode = 0x3 // that frame was refused: address, handle, tag or rights of an RDMA operation; the connection is broken
-	AcknowledgeCodeTransport        AcknowledgeCode = 0x4 // that frame was refused: host bus, order of frames, or the memory of the peer's own RDMA read; the connection is broken
+	AcknowledgeCodeGap              AcknowledgeCode = 0x1 // the same, and a later one arrived: rewind
+	AcknowledgeCodeRemoteDescriptor AcknowledgeCode = 0x2 // NAK of that frame: no receive descriptor, a malformed one, or its buffers are too small or not accessible; the connection is broken
+	AcknowledgeCodeRDMAProtection   AcknowledgeCode = 0x3 // NAK of that frame: address, handle, tag or rights of an RDMA operation; the connection is broken
+	AcknowledgeCodeTransport        AcknowledgeCode = 0x4 // NAK of that frame: host bus, order of frames, or the memory of the peer's RDMA read; the connection is broken
 )
 
 // String returns the name of the value, or its number.
@@ -1226,17 +1226,17 @@ func (v AcknowledgeCode) String() string {
 	return unknown("AcknowledgeCode", uint64(v))
 }
 
-// AcknowledgeOperation: Inside the card: what the receive engine tells of a frame of a reliable VI to who acknowledges.
+// AcknowledgeOperation: Inside the card: report of the receive engine to `acknowledge` on a frame of a reliable VI.
 type AcknowledgeOperation uint8
 
 // Values of AcknowledgeOperation.
 const (
 	AcknowledgeOperationAccept     AcknowledgeOperation = 0x0 // accepted in order, nothing urgent
 	AcknowledgeOperationAcceptLast AcknowledgeOperation = 0x1 // accepted in order, the last of its message
-	AcknowledgeOperationOld        AcknowledgeOperation = 0x2 // a frame that was accepted before came again
-	AcknowledgeOperationGap        AcknowledgeOperation = 0x3 // a frame came whose predecessor is missing
-	AcknowledgeOperationRefuse     AcknowledgeOperation = 0x4 // a frame is refused: the connection is broken
-	AcknowledgeOperationAgain      AcknowledgeOperation = 0x5 // a frame of a connection came in which one was refused
+	AcknowledgeOperationOld        AcknowledgeOperation = 0x2 // an accepted frame arrived another time
+	AcknowledgeOperationGap        AcknowledgeOperation = 0x3 // a frame arrived whose predecessor is missing
+	AcknowledgeOperationNAK        AcknowledgeOperation = 0x4 // a frame is NAKed: the connection is broken
+	AcknowledgeOperationAgain      AcknowledgeOperation = 0x5 // a frame arrived after a NAK
 )
 
 // String returns the name of the value, or its number.
@@ -1250,24 +1250,24 @@ func (v AcknowledgeOperation) String() string {
 		return "Old"
 	case AcknowledgeOperationGap:
 		return "Gap"
-	case AcknowledgeOperationRefuse:
-		return "Refuse"
+	case AcknowledgeOperationNAK:
+		return "NAK"
 	case AcknowledgeOperationAgain:
 		return "Again"
 	}
 	return unknown("AcknowledgeOperation", uint64(v))
 }
 
-// ReceiveReport: Inside the card: what the receive engine tells or asks the ledger of a reliable VI.
+// ReceiveReport: Inside the card: report or question of the receive engine to the ledger.
 type ReceiveReport uint8
 
 // Values of ReceiveReport.
 const (
-	ReceiveReportAcknowledge ReceiveReport = 0x0 // an acknowledgement came
-	ReceiveReportRequest     ReceiveReport = 0x1 // a read request came in order
-	ReceiveReportLook        ReceiveReport = 0x2 // which own read is the oldest without its answer?
-	ReceiveReportAnswered    ReceiveReport = 0x3 // that read is whole, or cannot be delivered
-	ReceiveReportProgress    ReceiveReport = 0x4 // a frame of its answer came, and not the last
+	ReceiveReportAcknowledge ReceiveReport = 0x0 // an acknowledgement arrived
+	ReceiveReportRequest     ReceiveReport = 0x1 // a read request arrived in order
+	ReceiveReportFind        ReceiveReport = 0x2 // which read is the oldest without its response?
+	ReceiveReportAnswered    ReceiveReport = 0x3 // that read is complete, or cannot be delivered
+	ReceiveReportProgress    ReceiveReport = 0x4 // a frame of its response arrived, not the last
 )
 
 // String returns the name of the value, or its number.
@@ -1277,8 +1277,8 @@ func (v ReceiveReport) String() string {
 		return "Acknowledge"
 	case ReceiveReportRequest:
 		return "Request"
-	case ReceiveReportLook:
-		return "Look"
+	case ReceiveReportFind:
+		return "Find"
 	case ReceiveReportAnswered:
 		return "Answered"
 	case ReceiveReportProgress:
@@ -1335,7 +1335,7 @@ func (b ViaHeader) SourceVI() uint16 { return binary.BigEndian.Uint16(b[6:8]) }
 // SetSourceVI stores the field.
 func (b ViaHeader) SetSourceVI(v uint16) { binary.BigEndian.PutUint16(b[6:8], v) }
 
-// Sequence: frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or refused
+// Sequence: frame sequence number of the connection's direction; acknowledgement: that of the frame expected next, or NAKed
 func (b ViaHeader) Sequence() uint32 { return binary.BigEndian.Uint32(b[8:12]) }
 
 // SetSequence stores the field.
@@ -1402,8 +1402,8 @@ func (b RawEntry) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[12:16], 
 // Plain NIC.
 const (
 	NICRegisterSize                         = 0x10000
-	NICRegisterReceiveCoalesceTimeOffset    = 0x28 // RW ns from the first received frame that was not told to the RawReceive cause, 0 = at once; after a reset the parameter NICReceiveCoalesceTime
-	NICRegisterReceiveCoalesceFramesOffset  = 0x2c // RW received frames not told that raise the cause before that time, 0 = no such number; after a reset the parameter NICReceiveCoalesceFrames
+	NICRegisterReceiveCoalesceTimeOffset    = 0x28 // RW ns from the first received frame not yet reported to the RawReceive cause, 0 = at once; after a reset the parameter NICReceiveCoalesceTime
+	NICRegisterReceiveCoalesceFramesOffset  = 0x2c // RW unreported received frames that raise the cause before that time, 0 = no such number; after a reset the parameter NICReceiveCoalesceFrames
 	NICRegisterTransmitCoalesceTimeOffset   = 0x6c // RW likewise for frames read and RawTransmit; NICTransmitCoalesceTime
 	NICRegisterTransmitCoalesceFramesOffset = 0x70 // RW likewise; NICTransmitCoalesceFrames
 )
@@ -1414,17 +1414,17 @@ type NICCounter uint8
 // Values of NICCounter.
 const (
 	NICCounterReceiveOverrun  NICCounter = 0x1c // frames dropped: the receive FIFO was full
-	NICCounterReceiveNotForUs NICCounter = 0x21 // frames dropped: foreign destination address
+	NICCounterReceiveNotForUs NICCounter = 0x21 // frames dropped: other destination address
 	NICCounterTransmit        NICCounter = 0x30 // frames read from memory, and sent
 	NICCounterReceive         NICCounter = 0x31 // frames stored
 	NICCounterReceiveDropped  NICCounter = 0x32 // frames dropped: no buffer
 	NICCounterTransmitError   NICCounter = 0x33 // transmit entries ended with Error
 	NICCounterReceiveError    NICCounter = 0x34 // receive entries ended with Error
-	NICCounterMasterAbort     NICCounter = 0x4b // bursts that nobody answered
+	NICCounterMasterAbort     NICCounter = 0x4b // bursts without a target
 	NICCounterTransmitBytes   NICCounter = 0x60 // bytes of the frames that Transmit counts, padding included
 	NICCounterReceiveBytes    NICCounter = 0x61 // bytes of the frames that Receive counts
 	NICCounterInterrupt       NICCounter = 0x62 // times that the interrupt line rose
-	NICCounterBusClocks       NICCounter = 0x63 // clocks that the system bus was taken, by the NIC or by accesses to it
+	NICCounterBusClocks       NICCounter = 0x63 // clocks in which the NIC, or an access to it, used the system bus
 )
 
 // String returns the name of the value, or its number.
@@ -1464,7 +1464,7 @@ const (
 	MacDeviceID                                    = 0x22       // DP83820
 	MacRegisterBase                                = 0x80000000 // where the card places the registers (BAR 1, memory; BAR 0, I/O, stays off)
 	MacRegisterBytes                               = 0x1000     // size of BAR 1
-	MacTransmitRing                                = 0x100      // not 0, which a link takes for none; transmit descriptor n is at MacTransmitRing + MacDescriptorStride n
+	MacTransmitRing                                = 0x100      // not 0, which a link reads as none; transmit descriptor n is at MacTransmitRing + MacDescriptorStride n
 	MacReceiveRing                                 = 0x200      // receive descriptor n is at MacReceiveRing + MacDescriptorStride n
 	MacDescriptorStride                            = 0x10       // bytes from one descriptor to the next
 	MacTransmitBuffer                              = 0x1000     // transmit packet buffer n begins at MacTransmitBuffer + PacketSlotBytes n
@@ -1505,16 +1505,16 @@ const (
 	MacDescriptorCommandStatusMoreLsb              = 30
 	MacDescriptorCommandStatusMoreMask             = 0x40000000 // another fragment follows
 	MacDescriptorCommandStatusOwnLsb               = 31
-	MacDescriptorCommandStatusOwnMask              = 0x80000000 // the data is the consumer's: set by the producer of the data (transmit: the card, receive: the MAC), cleared by its consumer
+	MacDescriptorCommandStatusOwnMask              = 0x80000000 // the consumer owns the data: set by the producer (transmit: the card, receive: the MAC), cleared by the consumer
 	MacDescriptorExtendedStatusOffset              = 12
 	MacSize                                        = 0x1000
 	MacCROffset                                    = 0x0 // RW command; the bits are strobes, TXE and RXE read as the engines' states
 	MacCRTXELsb                                    = 0
-	MacCRTXEMask                                   = 0x1 // transmit enable: start, or look at the descriptor again
+	MacCRTXEMask                                   = 0x1 // transmit enable: start, or re-read the descriptor
 	MacCRTXDLsb                                    = 1
 	MacCRTXDMask                                   = 0x2 // transmit disable, after the present frame
 	MacCRRXELsb                                    = 2
-	MacCRRXEMask                                   = 0x4 // receive enable: start, or look at the descriptor again
+	MacCRRXEMask                                   = 0x4 // receive enable: start, or re-read the descriptor
 	MacCRRXDLsb                                    = 3
 	MacCRRXDMask                                   = 0x8 // receive disable, after the present frame
 	MacCRTXRLsb                                    = 4
@@ -1560,9 +1560,9 @@ const (
 	MacTXDPOffset                                  = 0x20     // RW transmit descriptor pointer
 	MacTXCFGOffset                                 = 0x28     // RW transmit configuration
 	MacTXCFGDRTHLsb                                = 0
-	MacTXCFGDRTHMask                               = 0xff // drain threshold in units of 32 bytes: transmission begins when so much is in the FIFO; 0 = the whole frame
+	MacTXCFGDRTHMask                               = 0xff // drain threshold in units of 32 bytes: bytes in the FIFO before transmission starts; 0 = the whole frame
 	MacTXCFGFLTHLsb                                = 8
-	MacTXCFGFLTHMask                               = 0xff00 // fill threshold in units of 32 bytes: a burst begins when so much room is in the FIFO
+	MacTXCFGFLTHMask                               = 0xff00 // fill threshold in units of 32 bytes: free bytes in the FIFO before a burst starts
 	MacTXCFGMXDMALsb                               = 20
 	MacTXCFGMXDMAMask                              = 0x700000 // longest burst: 0 = 1024 bytes, n = 4 x 2^n bytes up to 7 = 512
 	MacTXCFGATPLsb                                 = 28
@@ -1570,7 +1570,7 @@ const (
 	MacRXDPOffset                                  = 0x30       // RW receive descriptor pointer
 	MacRXCFGOffset                                 = 0x38       // RW receive configuration
 	MacRXCFGDRTHLsb                                = 1
-	MacRXCFGDRTHMask                               = 0x3e // drain threshold in units of 8 bytes: bursts begin when so much of a frame is in the FIFO; 0 = the whole frame
+	MacRXCFGDRTHMask                               = 0x3e // drain threshold in units of 8 bytes: bytes of a frame in the FIFO before bursts start; 0 = the whole frame
 	MacRXCFGMXDMALsb                               = 20
 	MacRXCFGMXDMAMask                              = 0x700000 // longest burst, as TXCFG
 	MacRXCFGALPLsb                                 = 27
@@ -1581,7 +1581,7 @@ const (
 	MacRXCFGAEPMask                                = 0x80000000 // accept frames with errors
 	MacRFCROffset                                  = 0x48       // RW receive filter control
 	MacRFCRAddressLsb                              = 0
-	MacRFCRAddressMask                             = 0x3ff // what RFDR reaches: 0, 2, 4 = bytes 0-1, 2-3, 4-5 of the station address
+	MacRFCRAddressMask                             = 0x3ff // what RFDR accesses: 0, 2, 4 = bytes 0-1, 2-3, 4-5 of the station address
 	MacRFCRAAULsb                                  = 28
 	MacRFCRAAUMask                                 = 0x10000000 // accept all unicast
 	MacRFCRAPMLsb                                  = 27
@@ -1647,7 +1647,7 @@ func (b MacDescriptor) SetExtendedStatus(v uint32) { binary.LittleEndian.PutUint
 const (
 	ConnectionVersion                        = 0x1  // version of the protocol; frames of another version are dropped
 	MaxDiscriminator                         = 0x20 // bytes of a discriminator
-	MaxOfferedRegions                        = 0x8  // regions that one side offers with a connection
+	MaxOfferedRegions                        = 0x8  // regions that one side advertises with a connection
 	ConnectionFrameSize                      = 104
 	ConnectionFrameVersionOffset             = 0
 	ConnectionFrameTypeOffset                = 1
@@ -1690,14 +1690,14 @@ type ConnectionType uint8
 
 // Values of ConnectionType.
 const (
-	ConnectionTypeRequest       ConnectionType = 0x1 // initiator: asks who waits at Discriminator; repeated until answered
-	ConnectionTypePending       ConnectionType = 0x2 // responder: the request was handed to a waiting program, which has not decided yet
+	ConnectionTypeRequest       ConnectionType = 0x1 // initiator: asks for the program that waits at Discriminator; repeated until answered
+	ConnectionTypePending       ConnectionType = 0x2 // responder: a waiting program has the request and has not decided yet
 	ConnectionTypeAccept        ConnectionType = 0x3 // responder: its VI is connected; repeated until confirmed
 	ConnectionTypeConfirm       ConnectionType = 0x4 // initiator: its VI is connected too
-	ConnectionTypeReject        ConnectionType = 0x5 // responder: the program refused, or nobody waits; Reason says which
-	ConnectionTypeDisconnect    ConnectionType = 0x6 // either: left the connection, or does not know it; repeated until acknowledged when it left
+	ConnectionTypeReject        ConnectionType = 0x5 // responder: the program rejected, or none waits; see Reason
+	ConnectionTypeDisconnect    ConnectionType = 0x6 // either: left the connection (repeated until acknowledged), or does not know it
 	ConnectionTypeDisconnectAck ConnectionType = 0x7 // either: answer to Disconnect
-	ConnectionTypePeerRequest   ConnectionType = 0x8 // either of two peers: asks for the one that asks for it with the same discriminators; repeated until answered
+	ConnectionTypePeerRequest   ConnectionType = 0x8 // either of two peers: asks for the peer that asks with the same discriminators; repeated until answered
 )
 
 // String returns the name of the value, or its number.
@@ -1730,12 +1730,12 @@ type ConnectionReason uint8
 const (
 	ConnectionReasonNone         ConnectionReason = 0x0 // no reason is needed
 	ConnectionReasonNoMatch      ConnectionReason = 0x1 // no program waits at that discriminator
-	ConnectionReasonRejected     ConnectionReason = 0x2 // the program refused
+	ConnectionReasonRejected     ConnectionReason = 0x2 // the program rejected
 	ConnectionReasonClosed       ConnectionReason = 0x3 // the program disconnected or is gone
-	ConnectionReasonTimedOut     ConnectionReason = 0x4 // the program's time for connecting was over
+	ConnectionReasonTimedOut     ConnectionReason = 0x4 // the program's timeout for connecting expired
 	ConnectionReasonUnknown      ConnectionReason = 0x5 // no connection of these identifiers is known here
-	ConnectionReasonResource     ConnectionReason = 0x6 // the agent has no room for another request
-	ConnectionReasonFailed       ConnectionReason = 0x7 // the card refused to connect the VI
+	ConnectionReasonResource     ConnectionReason = 0x6 // the agent cannot hold another request
+	ConnectionReasonFailed       ConnectionReason = 0x7 // the card failed to connect the VI
 	ConnectionReasonReliability  ConnectionReason = 0x8 // peers: the reliability levels of the VIs differ
 	ConnectionReasonTransferSize ConnectionReason = 0x9 // peers: the largest transfer sizes of the VIs differ
 )
@@ -1818,7 +1818,7 @@ func (b ConnectionFrame) Reliability() uint8 { return b[14] }
 // SetReliability stores the field.
 func (b ConnectionFrame) SetReliability(v uint8) { b[14] = v }
 
-// Rights: Request, PeerRequest, Accept: what the sender's VI lets its peer do
+// Rights: Request, PeerRequest, Accept: what the peer may do to the sender's VI
 func (b ConnectionFrame) Rights() uint8 { return b[15] }
 
 // SetRights stores the field.
@@ -1848,7 +1848,7 @@ func (b ConnectionFrame) LocalLength() uint16 { return binary.BigEndian.Uint16(b
 // SetLocalLength stores the field.
 func (b ConnectionFrame) SetLocalLength(v uint16) { binary.BigEndian.PutUint16(b[26:28], v) }
 
-// Window: Request, PeerRequest, Accept of a reliable level: frames that the sender's card will take ahead of their acknowledgement, 1 to 255
+// Window: Request, PeerRequest, Accept of a reliable level: frames that the sender's card accepts before it acknowledges, 1 to 255
 func (b ConnectionFrame) Window() uint8 { return b[28] }
 
 // SetWindow stores the field.
@@ -1866,10 +1866,10 @@ func (b ConnectionFrame) Regions() uint8 { return b[30] }
 // SetRegions stores the field.
 func (b ConnectionFrame) SetRegions(v uint8) { b[30] = v }
 
-// Discriminator: Request, PeerRequest: the address that is asked for, zero-padded
+// Discriminator: Request, PeerRequest: the requested address, zero-padded
 func (b ConnectionFrame) Discriminator() []byte { return b[32:64:64] }
 
-// LocalDiscriminator: Request, PeerRequest: the initiator's own, zero-padded
+// LocalDiscriminator: Request, PeerRequest: the initiator's address, zero-padded
 func (b ConnectionFrame) LocalDiscriminator() []byte { return b[64:96:96] }
 
 // Cookie: chosen by the initiator for this run of its card, repeated in every answer: frames of an earlier run of either card do not match
@@ -1878,7 +1878,7 @@ func (b ConnectionFrame) Cookie() uint64 { return binary.BigEndian.Uint64(b[96:1
 // SetCookie stores the field.
 func (b ConnectionFrame) SetCookie(v uint64) { binary.BigEndian.PutUint64(b[96:104], v) }
 
-// OfferedRegion is a view of 24 bytes (BigEndian): Memory that the sender's program offers its peer, behind a ConnectionFrame, one after the other.
+// OfferedRegion is a view of 24 bytes (BigEndian): Memory that the sender's program advertises to its peer, after a ConnectionFrame.
 type OfferedRegion []byte
 
 // Address: virtual address of the first byte, at the sender
@@ -1899,7 +1899,7 @@ func (b OfferedRegion) Handle() uint32 { return binary.BigEndian.Uint32(b[16:20]
 // SetHandle stores the field.
 func (b OfferedRegion) SetHandle(v uint32) { binary.BigEndian.PutUint32(b[16:20], v) }
 
-// Rights: what the region lets a peer do
+// Rights: what a peer may do to the region
 func (b OfferedRegion) Rights() uint8 { return b[20] }
 
 // SetRights stores the field.
@@ -1931,7 +1931,7 @@ const (
 	TraceEventDescriptorStart          TraceEvent = 0x2  // the VI was taken from the ready list
 	TraceEventDescriptorTranslated     TraceEvent = 0x3  // physical address of the descriptor known
 	TraceEventDescriptorFetched        TraceEvent = 0x4  // last dword of the descriptor read
-	TraceEventDescriptorParsed         TraceEvent = 0x5  // descriptor handed to the transmit engine
+	TraceEventDescriptorParsed         TraceEvent = 0x5  // descriptor passed to the transmit engine
 	TraceEventSendTranslated           TraceEvent = 0x6  // physical address of the send buffer known (first page of a frame)
 	TraceEventPayloadRead              TraceEvent = 0x7  // last payload byte of a frame read from host memory
 	TraceEventFrameBuilt               TraceEvent = 0x8  // frame complete in the packet buffer
@@ -1954,14 +1954,14 @@ const (
 	TraceEventHostBusStart             TraceEvent = 0x19 // FRAME# asserted on the system bus by any master; sequence is 1 if it is this card
 	TraceEventHostBusEnd               TraceEvent = 0x1a // the system bus is idle again
 	TraceEventAcknowledgeBuilt         TraceEvent = 0x1b // acknowledgement complete in the packet buffer; sequence is its number's low 16 bits
-	TraceEventAcknowledgeReceived      TraceEvent = 0x1c // the ledger has taken an acknowledgement; likewise
-	TraceEventRewound                  TraceEvent = 0x1d // the ledger goes back to the oldest frame that is not acknowledged; likewise
-	TraceEventResumed                  TraceEvent = 0x1e // the ledger hands a message to the transmit engine, again or to go on with it; likewise of the first frame that it will send
+	TraceEventAcknowledgeReceived      TraceEvent = 0x1c // the ledger took an acknowledgement; likewise
+	TraceEventRewound                  TraceEvent = 0x1d // the ledger rewinds to the oldest unacknowledged frame; likewise
+	TraceEventResumed                  TraceEvent = 0x1e // the ledger gives the transmit engine a message to retransmit or to continue; likewise of the first frame to send
 	TraceEventCompletionQueueWritten   TraceEvent = 0x1f // Word of a completion queue's entry is on the bus; sequence is the number of the queue
 	TraceEventHostDoorbell             TraceEvent = 0x20 // host model: doorbell store; sequence is its offset in the page
 	TraceEventHostVisible              TraceEvent = 0x21 // host model: a poller saw the data
 	TraceEventWireStart                TraceEvent = 0x22 // wire model: first bit on the wire
-	TraceEventWireEnd                  TraceEvent = 0x23 // wire model: frame handed to the receiving MAC
+	TraceEventWireEnd                  TraceEvent = 0x23 // wire model: frame passed to the receiving MAC
 )
 
 // String returns the name of the value, or its number.
@@ -2091,7 +2091,7 @@ func (v TraceSource) String() string {
 	return unknown("TraceSource", uint64(v))
 }
 
-// MacBusUse: What a transaction of the MAC bus is for.
+// MacBusUse: Purpose of a transaction of the MAC bus.
 type MacBusUse uint8
 
 // Values of MacBusUse.
@@ -2189,7 +2189,7 @@ func (b FrameRecord) Length() uint16 { return binary.LittleEndian.Uint16(b[10:12
 // SetLength stores the field.
 func (b FrameRecord) SetLength(v uint16) { binary.LittleEndian.PutUint16(b[10:12], v) }
 
-// Faults: what is done to it on its way: bit n for WireFault n; the bytes are those that were sent
+// Faults: injected faults: bit n for WireFault n; the bytes are those sent
 func (b FrameRecord) Faults() uint16 { return binary.LittleEndian.Uint16(b[12:14]) }
 
 // SetFaults stores the field.
@@ -2205,24 +2205,24 @@ type Counter uint8
 const (
 	CounterDoorbellSend           Counter = 0x0  // send doorbells committed
 	CounterDoorbellReceive        Counter = 0x1  // receive doorbells committed
-	CounterDoorbellMalformed      Counter = 0x2  // doorbells or dwords of them dropped: wrong sequence, started over, byte enables, VI or alignment
+	CounterDoorbellMalformed      Counter = 0x2  // doorbells or dwords of them dropped: wrong sequence, restarted, byte enables, VI or alignment
 	CounterDoorbellOverrun        Counter = 0x3  // doorbells dropped: queue count full
 	CounterDescriptorFetched      Counter = 0x8  // descriptors read
-	CounterDescriptorBad          Counter = 0x9  // descriptors that could not be reached (handle, tag, bounds, bus)
+	CounterDescriptorBad          Counter = 0x9  // unreachable descriptors (handle, tag, bounds, bus)
 	CounterDescriptorFlushed      Counter = 0xa  // descriptors flushed
 	CounterDescriptorError        Counter = 0xb  // descriptors completed with a local error
 	CounterDescriptorSegments     Counter = 0xc  // reads of further segments
 	CounterCompletionQueueEntry   Counter = 0xd  // entries of completion queues written
-	CounterCompletionQueueOverrun Counter = 0xe  // entries lost: the completion queue was full, or the bus refused the write
-	CounterNotify                 Counter = 0xf  // armed notifications that came
-	CounterTransmitMessage        Counter = 0x10 // messages handed to the network
+	CounterCompletionQueueOverrun Counter = 0xe  // entries lost: the completion queue was full, or the bus rejected the write
+	CounterNotify                 Counter = 0xf  // armed events that occurred
+	CounterTransmitMessage        Counter = 0x10 // messages passed to the network
 	CounterTransmitFrame          Counter = 0x11 // VIA frames built
 	CounterTransmitAborted        Counter = 0x12 // messages given up after the first frame (protection or bus error on a later page)
 	CounterTransmitAcknowledge    Counter = 0x13 // acknowledgements built
 	CounterCompletionWritten      Counter = 0x14 // completions written
-	CounterCompletionError        Counter = 0x15 // completions that met a bus error, or whose descriptor's memory was deregistered
+	CounterCompletionError        Counter = 0x15 // completions with a bus error, or with deregistered descriptor memory
 	CounterCompletionReceive      Counter = 0x16 // those of CompletionWritten that belong to receive queues
-	CounterRetransmitFrame        Counter = 0x17 // VIA frames built again; TransmitFrame counts them, too
+	CounterRetransmitFrame        Counter = 0x17 // VIA frames retransmitted; TransmitFrame counts them too
 	CounterMacTransmitFrame       Counter = 0x18 // frames given to the MAC
 	CounterMacReceiveFrame        Counter = 0x19 // good frames taken from the MAC
 	CounterMacReceiveBad          Counter = 0x1a // frames dropped: FCS or cut off
@@ -2230,51 +2230,51 @@ const (
 	CounterMacReceiveOverrun      Counter = 0x1c // frames dropped: the MAC's FIFO was full
 	CounterMacBusError            Counter = 0x1d // transactions of the MAC bus that ended in an abort or with a parity error
 	CounterRetryTimeout           Counter = 0x1e // timeouts of reliable connections
-	CounterRewind                 Counter = 0x1f // times that a reliable connection went back because its peer reported a gap
+	CounterRewind                 Counter = 0x1f // rewinds of reliable connections after a gap reported by the peer
 	CounterReceiveFrame           Counter = 0x20 // VIA frames accepted, all of their payload in host memory
-	CounterReceiveNotForUs        Counter = 0x21 // frames dropped: foreign destination address
+	CounterReceiveNotForUs        Counter = 0x21 // frames dropped: other destination address
 	CounterReceiveMalformed       Counter = 0x22 // VIA frames dropped: version, operation, flags or length
 	CounterReceiveBadVI           Counter = 0x23 // VIA frames dropped: VI not connected, wrong generation, wrong source
 	CounterReceiveOldSequence     Counter = 0x24 // VIA frames dropped: sequence behind the expected one
 	CounterReceiveGap             Counter = 0x25 // VIA frames accepted with a gap before them
-	CounterReceiveProtection      Counter = 0x26 // RDMA frames refused: handle, tag, bounds or enable bits
-	CounterReceiveBusError        Counter = 0x27 // frames that met a host bus error
+	CounterReceiveProtection      Counter = 0x26 // RDMA frames dropped: handle, tag, bounds or enable bits
+	CounterReceiveBusError        Counter = 0x27 // frames with a host bus error
 	CounterReceiveAborted         Counter = 0x28 // incoming messages cut off
 	CounterReceiveUnsupported     Counter = 0x29 // VIA frames dropped: operation not implemented
-	CounterReceiveQueueEmpty      Counter = 0x2a // frames dropped: no receive descriptor for the message that they begin
-	CounterReceiveDropped         Counter = 0x2b // frames dropped: the message that they belong to was given up before, or never began
-	CounterReceiveLength          Counter = 0x2c // frames of which a part did not fit the posted buffers
-	CounterReceiveDescriptorError Counter = 0x2d // frames dropped: the receive descriptor is malformed, or its buffers were refused
-	CounterReceiveMessage         Counter = 0x2e // messages that used up a receive descriptor
-	CounterReceiveReadLimit       Counter = 0x2f // read requests dropped: as many as may be unanswered are
+	CounterReceiveQueueEmpty      Counter = 0x2a // frames dropped: no receive descriptor for the message that they start
+	CounterReceiveDropped         Counter = 0x2b // frames dropped: their message was given up, or never started
+	CounterReceiveLength          Counter = 0x2c // frames that exceed the posted buffers
+	CounterReceiveDescriptorError Counter = 0x2d // frames dropped: the receive descriptor is malformed, or its buffers are not accessible
+	CounterReceiveMessage         Counter = 0x2e // messages that consumed a receive descriptor
+	CounterReceiveReadLimit       Counter = 0x2f // read requests dropped: the limit of unanswered ones is reached
 	CounterRawTransmit            Counter = 0x30 // raw frames sent
 	CounterRawReceive             Counter = 0x31 // raw frames stored
 	CounterRawReceiveDropped      Counter = 0x32 // raw frames dropped: no buffer
 	CounterRawTransmitError       Counter = 0x33 // raw transmit entries ended with Error
 	CounterRawReceiveError        Counter = 0x34 // raw receive entries ended with Error
-	CounterReceiveOutOfOrder      Counter = 0x35 // frames dropped: of a reliable connection, an earlier one is missing; of an unreliable one, SequenceWindow or more are
+	CounterReceiveOutOfOrder      Counter = 0x35 // frames dropped: an earlier one is missing (reliable), or SequenceWindow or more are (unreliable)
 	CounterReceiveAcknowledge     Counter = 0x36 // acknowledgements of reliable connections
-	CounterReceiveRefused         Counter = 0x37 // frames of reliable connections dropped: one was refused before, or was just now
-	CounterCommand                Counter = 0x38 // commands carried out
-	CounterCommandError           Counter = 0x39 // commands refused
+	CounterReceiveNAKed           Counter = 0x37 // frames of reliable connections dropped: NAKed, or after a NAK
+	CounterCommand                Counter = 0x38 // commands executed
+	CounterCommandError           Counter = 0x39 // commands rejected
 	CounterCommandIgnored         Counter = 0x3a // writes to CommandAddress while busy
 	CounterRetryExhausted         Counter = 0x3b // reliable connections broken after RetryLimit timeouts
-	CounterAcknowledgeStray       Counter = 0x3c // acknowledgements of frames that are not under way
-	CounterRefusalReceived        Counter = 0x3d // reliable connections broken by the peer's refusal
-	CounterRefusalSent            Counter = 0x3e // reliable connections broken by a refusal of this card's
-	CounterReadResponse           Counter = 0x3f // RDMA reads answered whole, their answer acknowledged
+	CounterAcknowledgeStray       Counter = 0x3c // acknowledgements of frames that are not in flight
+	CounterNAKReceived            Counter = 0x3d // reliable connections broken by a NAK of the peer
+	CounterNAKSent                Counter = 0x3e // reliable connections broken by a NAK of this card
+	CounterReadResponse           Counter = 0x3f // RDMA reads whose complete response was acknowledged
 	CounterAttTranslate           Counter = 0x40 // translations
 	CounterAttLevel1Read          Counter = 0x41 // level-1 entries read from SDRAM
 	CounterAttLevel2Read          Counter = 0x42 // level-2 entries read from SDRAM
-	CounterAttError               Counter = 0x43 // translations refused
+	CounterAttError               Counter = 0x43 // failed translations
 	CounterAttInvalidate          Counter = 0x44 // handles invalidated
 	CounterSdramRefresh           Counter = 0x45 // refreshes
-	CounterMacTransmitDropped     Counter = 0x46 // frames dropped: the MAC did not take them in time, as without a link
+	CounterMacTransmitDropped     Counter = 0x46 // frames dropped: the MAC did not take them in time, for example without a link
 	CounterPciMasterRead          Counter = 0x48 // read bursts completed
 	CounterPciMasterWrite         Counter = 0x49 // write bursts completed
 	CounterPciMasterRetry         Counter = 0x4a // bursts retried or disconnected by the target
 	CounterPciMasterAbort         Counter = 0x4b // bursts ended by master or target abort
-	CounterPciParityError         Counter = 0x4c // parity errors seen
+	CounterPciParityError         Counter = 0x4c // parity errors detected
 	CounterPciTargetWrite         Counter = 0x4d // dwords written by the host
 	CounterPciTargetRead          Counter = 0x4e // dwords read by the host
 )
@@ -2384,8 +2384,8 @@ func (v Counter) String() string {
 		return "ReceiveOutOfOrder"
 	case CounterReceiveAcknowledge:
 		return "ReceiveAcknowledge"
-	case CounterReceiveRefused:
-		return "ReceiveRefused"
+	case CounterReceiveNAKed:
+		return "ReceiveNAKed"
 	case CounterCommand:
 		return "Command"
 	case CounterCommandError:
@@ -2396,10 +2396,10 @@ func (v Counter) String() string {
 		return "RetryExhausted"
 	case CounterAcknowledgeStray:
 		return "AcknowledgeStray"
-	case CounterRefusalReceived:
-		return "RefusalReceived"
-	case CounterRefusalSent:
-		return "RefusalSent"
+	case CounterNAKReceived:
+		return "NAKReceived"
+	case CounterNAKSent:
+		return "NAKSent"
 	case CounterReadResponse:
 		return "ReadResponse"
 	case CounterAttTranslate:
@@ -2447,16 +2447,16 @@ const (
 	BridgeMaxNodes                         = 0x10               // nodes of one fabric
 	BridgeFrameBytes                       = 0x1000             // bytes of a frame of host memory
 	BridgeMaxBusReset                      = 0xe8d4a51000       // longest time in ps for which one BusReset command holds RST#: 1 s
-	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire keeps; with one more the run ends
-	BridgeMaxGuests                        = 0x40               // guests of one fabric that EndGuest was not asked for
-	BridgeGuestSpan                        = 0xf4240            // ps of simulated time in which the acts of a guest's thread, and the wall time for which a guest holds simulated time up, are counted
+	BridgeMaxHeldFrames                    = 0x1000             // frames that a held wire stores; one more ends the run
+	BridgeMaxGuests                        = 0x40               // guests of one fabric before an EndGuest
+	BridgeGuestSpan                        = 0xf4240            // ps of simulated time in which the acts of a guest's thread, and the wall time for which a guest delays simulated time, are counted
 	BridgeMaxGuestCommands                 = 0x10000            // commands and waits of a guest's thread within BridgeGuestSpan of timed mode
-	BridgeMaxGuestMessages                 = 0x3e8              // messages of a guest that nobody has received
-	BridgeMaxLeftMessages                  = 0x3e8              // messages of processes that have left that nobody has received; the newest are kept
+	BridgeMaxGuestMessages                 = 0x3e8              // unreceived messages of a guest
+	BridgeMaxLeftMessages                  = 0x3e8              // unreceived messages of processes that left; the newest are stored
 	BridgeMaxGroup                         = 0x20               // bytes of the name of a group of barriers
-	BridgeMaxGuestRequests                 = 0x10               // requests of a guest on its control socket that are not answered yet
+	BridgeMaxGuestRequests                 = 0x10               // unanswered requests of a guest on its control socket
 	BridgeMaxGuestCharge                   = 0x9184e72a000      // longest span in ps of processor time that a guest's thread may ask for at once: 10 s
-	WireSwitch                             = 0xff               // in the place of a node's number in a FrameRecord: the switch
+	WireSwitch                             = 0xff               // instead of a node's number in a FrameRecord: the switch
 	EchoDoorbell                           = 0xe0100000         // echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer
 	EchoRegisterID                         = 0xe0000000         // echo test device: reads EchoID
 	EchoRegisterReceived                   = 0xe0000004         // echo test device: reads the number of transfers stored so far
@@ -2499,11 +2499,11 @@ const (
 	BridgeSlotWaitFlagsBarrierLsb          = 3
 	BridgeSlotWaitFlagsBarrierMask         = 0x8 // the barrier's last party
 	BridgeSlotWaitFlagsChargeLsb           = 4
-	BridgeSlotWaitFlagsChargeMask          = 0x10 // nothing else: the span from WaitStart to WaitDeadline is processor time. It begins when the node's processor is free, and ends so much later
+	BridgeSlotWaitFlagsChargeMask          = 0x10 // nothing else: the span from WaitStart to WaitDeadline is processor time. It starts when the node's processor is free
 	BridgeSlotWaitFlagsServiceLsb          = 5
-	BridgeSlotWaitFlagsServiceMask         = 0x20 // with Charge: an interrupt service. It begins at once, or behind those that came before, and what it interrupts ends later by its span
-	BridgeSlotWaitFlagsLooksLsb            = 6
-	BridgeSlotWaitFlagsLooksMask           = 0x40 // each look needs the node's processor: one that falls into another thread's processor time comes at its end, and the grid goes on from there
+	BridgeSlotWaitFlagsServiceMask         = 0x20 // with Charge: an interrupt service. It starts at once, or after earlier ones, and delays the interrupted charge by its span
+	BridgeSlotWaitFlagsPollsLsb            = 6
+	BridgeSlotWaitFlagsPollsMask           = 0x40 // each poll requires the node's processor: one that falls into another thread's processor time comes at its end, and the grid continues from there
 	BridgeSlotWaitWatchesOffset            = 92
 	BridgeSlotWaitSequenceOffset           = 96
 	BridgeSlotWatchesOffset                = 128
@@ -2517,9 +2517,9 @@ const (
 	BridgeSlotMessageRankOffset            = 292
 	BridgeSlotMessageBytesOffset           = 296
 	BridgeSlotWakeBusyOffset               = 300
-	BridgeSlotRefusalsOffset               = 304
-	BridgeSlotRefusedNodeOffset            = 308
-	BridgeSlotRefusedRankOffset            = 312
+	BridgeSlotRejectionsOffset             = 304
+	BridgeSlotRejectedNodeOffset           = 308
+	BridgeSlotRejectedRankOffset           = 312
 	BridgeSlotHostSleepingOffset           = 320
 	BridgeSlotRingSleepingOffset           = 324
 	BridgeSlotAbortOffset                  = 328
@@ -2564,7 +2564,7 @@ const (
 	BridgeReplySize                        = 5376
 	BridgeReplyMagicOffset                 = 0
 	BridgeReplyOpcodeOffset                = 8
-	BridgeReplyRefusedOffset               = 12
+	BridgeReplyRejectedOffset              = 12
 	BridgeReplyLayoutHashOffset            = 16
 	BridgeReplyParamsHashOffset            = 24
 	BridgeReplyControlBytesOffset          = 32
@@ -2680,15 +2680,15 @@ type BridgeStop uint32
 
 // Values of BridgeStop.
 const (
-	BridgeStopNone         BridgeStop = 0x0 // it has not
+	BridgeStopNone         BridgeStop = 0x0 // it has not ended
 	BridgeStopClosed       BridgeStop = 0x1 // the owner closed the fabric
-	BridgeStopDeadlock     BridgeStop = 0x2 // every thread waits, no wait has a deadline and the cards are quiet
+	BridgeStopDeadlock     BridgeStop = 0x2 // every thread waits, no wait has a deadline and the cards are idle
 	BridgeStopStuck        BridgeStop = 0x3 // a running thread neither acted nor parked within the limit
 	BridgeStopPeerDied     BridgeStop = 0x4 // a process died while it had threads attached
 	BridgeStopMemoryFault  BridgeStop = 0x5 // a card accessed host memory outside the frames in use
 	BridgeStopProtocol     BridgeStop = 0x6 // a process broke the rules of these pages
 	BridgeStopStartTimeout BridgeStop = 0x7 // not all declared threads attached in time
-	BridgeStopDevice       BridgeStop = 0x8 // a card model reported a fault of its own
+	BridgeStopDevice       BridgeStop = 0x8 // a card model reported a fault
 )
 
 // String returns the name of the value, or its number.
@@ -2752,7 +2752,7 @@ const (
 	BridgeReasonBarrier   BridgeReason = 0x5 // the last party arrived
 	BridgeReasonAborted   BridgeReason = 0x6 // the host asked to end the wait; the run is not reproducible
 	BridgeReasonStopped   BridgeReason = 0x7 // the run is over
-	BridgeReasonRefused   BridgeReason = 0x8 // the barrier's parties disagree about their number; of a wait for a message: Refusals was raised
+	BridgeReasonRejected  BridgeReason = 0x8 // the barrier's parties disagree about their number; of a wait for a message: Rejections increased
 )
 
 // String returns the name of the value, or its number.
@@ -2774,8 +2774,8 @@ func (v BridgeReason) String() string {
 		return "Aborted"
 	case BridgeReasonStopped:
 		return "Stopped"
-	case BridgeReasonRefused:
-		return "Refused"
+	case BridgeReasonRejected:
+		return "Rejected"
 	}
 	return unknown("BridgeReason", uint64(v))
 }
@@ -2789,9 +2789,9 @@ const (
 	BridgeOpcodeRead     BridgeOpcode = 0x2 // register read at Address; the answer ends a wait with the Reply flag
 	BridgeOpcodePublish  BridgeOpcode = 0x3 // the host has stored Tag bytes at physical Address: watches of this node fire
 	BridgeOpcodeMessage  BridgeOpcode = 0x4 // one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece
-	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag. Tag bytes of Data (0 to BridgeMaxGroup) name the group that the barrier belongs to; without a name it belongs to the guest itself, or to all processes that are no guests
-	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way
-	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: frames that the other end of the node's cable (the other node's MAC, or the switch) hands to it from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes or more
+	BridgeOpcodeBarrier  BridgeOpcode = 0x5 // arrival at barrier Address of Count parties; ends a wait with the Barrier flag. Tag bytes of Data (0 to BridgeMaxGroup) name the group that the barrier belongs to; without a name it belongs to the guest itself, or to all processes that are not guests
+	BridgeOpcodeBusReset BridgeOpcode = 0x6 // RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until then reads of the card return all ones, writes are lost, and pending bus operations end the same way
+	BridgeOpcodeHoldWire BridgeOpcode = 0x7 // Tag 1: the cable holds later frames from its other end (the other node's MAC, or the switch), at most BridgeMaxHeldFrames. Tag 0: they continue, back to back and before later ones. Requires a fabric of two nodes or more
 )
 
 // String returns the name of the value, or its number.
@@ -2822,10 +2822,10 @@ type BridgeControl uint32
 const (
 	BridgeControlHello    BridgeControl = 0x1 // first request: checks the version and hashes, brings the file descriptors
 	BridgeControlAttach   BridgeControl = 0x2 // claims the slot of a thread
-	BridgeControlDigest   BridgeControl = 0x3 // answered when the fabric has nothing to do: digest of the run so far; not for guests
+	BridgeControlDigest   BridgeControl = 0x3 // answered when the fabric is idle: digest of the run so far; not for guests
 	BridgeControlNewGuest BridgeControl = 0x4 // owner: makes a guest with its socket and its bank
-	BridgeControlGrant    BridgeControl = 0x5 // owner: gives a page of doorbells to a guest, or takes it back. What the guest posted before is carried out
-	BridgeControlEndGuest BridgeControl = 0x6 // owner: ends a guest's connection if that is still there, and puts fresh memory in its bank's place; refused while the card may use a frame of the bank
+	BridgeControlGrant    BridgeControl = 0x5 // owner: gives a page of doorbells to a guest, or revokes it. Earlier posts of the guest are executed
+	BridgeControlEndGuest BridgeControl = 0x6 // owner: ends a guest's connection if it still exists, and replaces the memory of its bank; rejected while the card may use a frame of the bank
 )
 
 // String returns the name of the value, or its number.
@@ -2854,8 +2854,8 @@ type BridgeGuestEnd uint32
 const (
 	BridgeGuestEndLeft      BridgeGuestEnd = 0x1 // it was closed, and no thread was attached
 	BridgeGuestEndDied      BridgeGuestEnd = 0x2 // it was closed with threads attached: the process died
-	BridgeGuestEndViolation BridgeGuestEnd = 0x3 // the process tried what it may not do
-	BridgeGuestEndStuck     BridgeGuestEnd = 0x4 // one of its running threads neither acted nor parked within the limit, or it held simulated time up for longer than the limit
+	BridgeGuestEndViolation BridgeGuestEnd = 0x3 // the process violated the rules for guests
+	BridgeGuestEndStuck     BridgeGuestEnd = 0x4 // one of its running threads neither acted nor parked within the limit, or it delayed simulated time for longer than the limit
 	BridgeGuestEndOwner     BridgeGuestEnd = 0x5 // the owner asked for it (EndGuest)
 )
 
@@ -2876,18 +2876,18 @@ func (v BridgeGuestEnd) String() string {
 	return unknown("BridgeGuestEnd", uint64(v))
 }
 
-// WireFault: What is done to frames on the wire on request.
+// WireFault: Faults injected into frames on the wire.
 type WireFault uint8
 
 // Values of WireFault.
 const (
 	WireFaultDrop      WireFault = 0x0 // lost
 	WireFaultDuplicate WireFault = 0x1 // arrives twice
-	WireFaultReorder   WireFault = 0x2 // held back until later ones have passed
+	WireFaultReorder   WireFault = 0x2 // delayed until later ones have passed
 	WireFaultCorrupt   WireFault = 0x3 // bits are flipped, the FCS is wrong
 	WireFaultTruncate  WireFault = 0x4 // ends early, the FCS is wrong
-	WireFaultDelay     WireFault = 0x5 // arrives later, and so do those behind it that would overtake it
-	WireFaultPause     WireFault = 0x6 // begins later: the wire stood still
+	WireFaultDelay     WireFault = 0x5 // arrives later, as do later frames that would overtake it
+	WireFaultPause     WireFault = 0x6 // starts later: the wire was paused
 	WireFaultCut       WireFault = 0x7 // lost or cut short: the wire was cut
 	WireFaultLink      WireFault = 0x8 // lost or cut short: the link was down, which the MACs at both ends see
 )
@@ -2917,7 +2917,7 @@ func (v WireFault) String() string {
 	return unknown("WireFault", uint64(v))
 }
 
-// BridgeHeader is a view of 4096 bytes (LittleEndian): A file of one page, sealed against writable mappings: what the simulator says to all.
+// BridgeHeader is a view of 4096 bytes (LittleEndian): A file of one page, sealed against writable mappings: state of the run for all processes.
 type BridgeHeader []byte
 
 // Magic: BridgeMagic
@@ -2992,7 +2992,7 @@ func (b BridgeHeader) Sleeping() uint32 { return binary.LittleEndian.Uint32(b[76
 // SetSleeping stores the field.
 func (b BridgeHeader) SetSleeping(v uint32) { binary.LittleEndian.PutUint32(b[76:80], v) }
 
-// Tainted: simulator: 1 when something outside virtual time took part, so that the run will not repeat
+// Tainted: simulator: 1 when something outside virtual time took part, so the run is not reproducible
 func (b BridgeHeader) Tainted() uint32 { return binary.LittleEndian.Uint32(b[80:84]) }
 
 // SetTainted stores the field.
@@ -3013,7 +3013,7 @@ func (b BridgeHeader) SetStopTime(v uint64) { binary.LittleEndian.PutUint64(b[88
 // StopText: simulator: one sentence that says what happened, zero-terminated
 func (b BridgeHeader) StopText() []byte { return b[2048:4096:4096] }
 
-// BridgeBell is a view of 4096 bytes (LittleEndian): A file of one page that all write. A wrong value wakes the simulator in vain, or keeps it asleep for a quarter of a second.
+// BridgeBell is a view of 4096 bytes (LittleEndian): A file of one page that all write. A wrong value wakes the simulator without need, or delays it for a quarter of a second.
 type BridgeBell []byte
 
 // Sequence: everyone: raised after something for the simulator was published; it sleeps on this word, atomic
@@ -3037,25 +3037,25 @@ func (b BridgeSlot) CommandTail() uint32 { return binary.LittleEndian.Uint32(b[4
 // SetCommandTail stores the field.
 func (b BridgeSlot) SetCommandTail(v uint32) { binary.LittleEndian.PutUint32(b[4:8], v) }
 
-// WaitStart: host: time of the wait's begin and of the poll grid's first instant
+// WaitStart: host: start of the wait and first instant of the poll grid
 func (b BridgeSlot) WaitStart() uint64 { return binary.LittleEndian.Uint64(b[64:72]) }
 
 // SetWaitStart stores the field.
 func (b BridgeSlot) SetWaitStart(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
 
-// WaitDeadline: host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is no guest
+// WaitDeadline: host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is not a guest
 func (b BridgeSlot) WaitDeadline() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
 
 // SetWaitDeadline stores the field.
 func (b BridgeSlot) SetWaitDeadline(v uint64) { binary.LittleEndian.PutUint64(b[72:80], v) }
 
-// WaitPeriod: host: distance of the instants at which the thread looks
+// WaitPeriod: host: period of the polls
 func (b BridgeSlot) WaitPeriod() uint64 { return binary.LittleEndian.Uint64(b[80:88]) }
 
 // SetWaitPeriod stores the field.
 func (b BridgeSlot) SetWaitPeriod(v uint64) { binary.LittleEndian.PutUint64(b[80:88], v) }
 
-// WaitFlags: host: what else ends the wait, and what it needs the node's processor for (timed mode)
+// WaitFlags: host: what else ends the wait, and how it uses the node's processor (timed mode)
 func (b BridgeSlot) WaitFlags() uint32 { return binary.LittleEndian.Uint32(b[88:92]) }
 
 // SetWaitFlags stores the field.
@@ -3067,7 +3067,7 @@ func (b BridgeSlot) WaitWatches() uint32 { return binary.LittleEndian.Uint32(b[9
 // SetWaitWatches stores the field.
 func (b BridgeSlot) SetWaitWatches(v uint32) { binary.LittleEndian.PutUint32(b[92:96], v) }
 
-// WaitSequence: host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it hands the slot out
+// WaitSequence: host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it assigns the slot
 func (b BridgeSlot) WaitSequence() uint32 { return binary.LittleEndian.Uint32(b[96:100]) }
 
 // SetWaitSequence stores the field.
@@ -3136,23 +3136,23 @@ func (b BridgeSlot) WakeBusy() uint32 { return binary.LittleEndian.Uint32(b[300:
 // SetWakeBusy stores the field.
 func (b BridgeSlot) SetWakeBusy(v uint32) { binary.LittleEndian.PutUint32(b[300:304], v) }
 
-// Refusals: simulator: messages of this thread that were dropped because no thread has the receiver's rank
-func (b BridgeSlot) Refusals() uint32 { return binary.LittleEndian.Uint32(b[304:308]) }
+// Rejections: simulator: messages of this thread that were dropped because no thread has the receiver's rank
+func (b BridgeSlot) Rejections() uint32 { return binary.LittleEndian.Uint32(b[304:308]) }
 
-// SetRefusals stores the field.
-func (b BridgeSlot) SetRefusals(v uint32) { binary.LittleEndian.PutUint32(b[304:308], v) }
+// SetRejections stores the field.
+func (b BridgeSlot) SetRejections(v uint32) { binary.LittleEndian.PutUint32(b[304:308], v) }
 
-// RefusedNode: simulator: node of the last such receiver
-func (b BridgeSlot) RefusedNode() uint32 { return binary.LittleEndian.Uint32(b[308:312]) }
+// RejectedNode: simulator: node of the last such receiver
+func (b BridgeSlot) RejectedNode() uint32 { return binary.LittleEndian.Uint32(b[308:312]) }
 
-// SetRefusedNode stores the field.
-func (b BridgeSlot) SetRefusedNode(v uint32) { binary.LittleEndian.PutUint32(b[308:312], v) }
+// SetRejectedNode stores the field.
+func (b BridgeSlot) SetRejectedNode(v uint32) { binary.LittleEndian.PutUint32(b[308:312], v) }
 
-// RefusedRank: simulator: rank of the last such receiver
-func (b BridgeSlot) RefusedRank() uint32 { return binary.LittleEndian.Uint32(b[312:316]) }
+// RejectedRank: simulator: rank of the last such receiver
+func (b BridgeSlot) RejectedRank() uint32 { return binary.LittleEndian.Uint32(b[312:316]) }
 
-// SetRefusedRank stores the field.
-func (b BridgeSlot) SetRefusedRank(v uint32) { binary.LittleEndian.PutUint32(b[312:316], v) }
+// SetRejectedRank stores the field.
+func (b BridgeSlot) SetRejectedRank(v uint32) { binary.LittleEndian.PutUint32(b[312:316], v) }
 
 // HostSleeping: host: 1 while it waits on WakeSequence, atomic
 func (b BridgeSlot) HostSleeping() uint32 { return binary.LittleEndian.Uint32(b[320:324]) }
@@ -3166,7 +3166,7 @@ func (b BridgeSlot) RingSleeping() uint32 { return binary.LittleEndian.Uint32(b[
 // SetRingSleeping stores the field.
 func (b BridgeSlot) SetRingSleeping(v uint32) { binary.LittleEndian.PutUint32(b[324:328], v) }
 
-// Abort: host: number of the wait that the simulator is to end once it has looked whether something ends it anyhow, 0 = none, atomic
+// Abort: host: number of the wait that the simulator ends unless another cause does, 0 = none, atomic
 func (b BridgeSlot) Abort() uint32 { return binary.LittleEndian.Uint32(b[328:332]) }
 
 // SetAbort stores the field.
@@ -3226,7 +3226,7 @@ func (b BridgeCommand) SetTag(v uint64) { binary.LittleEndian.PutUint64(b[24:32]
 // Data: payload
 func (b BridgeCommand) Data() []byte { return b[32:64:64] }
 
-// BridgeFrameUse is a view of 4 bytes (LittleEndian): One entry of the frame-use table: how often a frame of host memory is in use, by kind. The driver counts, the simulator checks every access of a card.
+// BridgeFrameUse is a view of 4 bytes (LittleEndian): One entry of the frame-use table: uses of a frame of host memory, by kind. The driver counts, the simulator checks every access of a card.
 type BridgeFrameUse []byte
 
 // Count: 0 = the card must not touch the frame; atomic
@@ -3319,7 +3319,7 @@ func (b BridgeRequest) SetGuestPid(v uint32) { binary.LittleEndian.PutUint32(b[6
 // Name: Hello: the process's name; Attach: the thread's; NewGuest: the guest's; zero-terminated
 func (b BridgeRequest) Name() []byte { return b[64:256:256] }
 
-// Sequence: comes back with the reply
+// Sequence: returned with the reply
 func (b BridgeRequest) Sequence() uint32 { return binary.LittleEndian.Uint32(b[256:260]) }
 
 // SetSequence stores the field.
@@ -3337,7 +3337,7 @@ func (b BridgeRequest) Page() uint32 { return binary.LittleEndian.Uint32(b[264:2
 // SetPage stores the field.
 func (b BridgeRequest) SetPage(v uint32) { binary.LittleEndian.PutUint32(b[264:268], v) }
 
-// On: Grant: 1 gives the page, 0 takes it back
+// On: Grant: 1 gives the page, 0 revokes it
 func (b BridgeRequest) On() uint32 { return binary.LittleEndian.Uint32(b[268:272]) }
 
 // SetOn stores the field.
@@ -3358,11 +3358,11 @@ func (b BridgeReply) Opcode() uint32 { return binary.LittleEndian.Uint32(b[8:12]
 // SetOpcode stores the field.
 func (b BridgeReply) SetOpcode(v uint32) { binary.LittleEndian.PutUint32(b[8:12], v) }
 
-// Refused: 0 = done, 1 = refused for the reason in Text
-func (b BridgeReply) Refused() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
+// Rejected: 0 = done, 1 = rejected for the reason in Text
+func (b BridgeReply) Rejected() uint32 { return binary.LittleEndian.Uint32(b[12:16]) }
 
-// SetRefused stores the field.
-func (b BridgeReply) SetRefused(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
+// SetRejected stores the field.
+func (b BridgeReply) SetRejected(v uint32) { binary.LittleEndian.PutUint32(b[12:16], v) }
 
 // LayoutHash: Hello: hash of the layouts that the simulator was built from
 func (b BridgeReply) LayoutHash() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
@@ -3478,7 +3478,7 @@ func (b BridgeReply) WakesDigest() uint64 { return binary.LittleEndian.Uint64(b[
 // SetWakesDigest stores the field.
 func (b BridgeReply) SetWakesDigest(v uint64) { binary.LittleEndian.PutUint64(b[128:136], v) }
 
-// Text: why the request was refused, zero-terminated
+// Text: why the request was rejected, zero-terminated
 func (b BridgeReply) Text() []byte { return b[512:1024:1024] }
 
 // Wire: Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable
@@ -3490,7 +3490,7 @@ func (b BridgeReply) FromSwitch() []byte { return b[2560:4096:4096] }
 // Ports: Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in
 func (b BridgeReply) Ports() []byte { return b[4096:5376:5376] }
 
-// BridgeEnd is a view of 1024 bytes (LittleEndian): Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.
+// BridgeEnd is a view of 1024 bytes (LittleEndian): Unsolicited packet on the control socket: the end of a guest's connection, to the guest and to the owner.
 type BridgeEnd []byte
 
 // Magic: BridgeMagic
@@ -3529,13 +3529,13 @@ func (b WireCounts) Sent() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
 // SetSent stores the field.
 func (b WireCounts) SetSent(v uint64) { binary.LittleEndian.PutUint64(b[0:8], v) }
 
-// Arrived: that the receiver gets as they were sent, copies included
+// Arrived: received as they were sent, copies included
 func (b WireCounts) Arrived() uint64 { return binary.LittleEndian.Uint64(b[8:16]) }
 
 // SetArrived stores the field.
 func (b WireCounts) SetArrived(v uint64) { binary.LittleEndian.PutUint64(b[8:16], v) }
 
-// Damaged: that the receiver gets with a wrong FCS, copies included
+// Damaged: received with a wrong FCS, copies included
 func (b WireCounts) Damaged() uint64 { return binary.LittleEndian.Uint64(b[16:24]) }
 
 // SetDamaged stores the field.
@@ -3595,10 +3595,10 @@ func (b WireCounts) Link() uint64 { return binary.LittleEndian.Uint64(b[88:96]) 
 // SetLink stores the field.
 func (b WireCounts) SetLink(v uint64) { binary.LittleEndian.PutUint64(b[88:96], v) }
 
-// SwitchPort is a view of 80 bytes (LittleEndian): What a port of the switch has done. Bytes are those of a frame and its FCS.
+// SwitchPort is a view of 80 bytes (LittleEndian): Counters of a port of the switch. Bytes include the FCS.
 type SwitchPort []byte
 
-// Received: good frames that came from the node
+// Received: good frames from the node
 func (b SwitchPort) Received() uint64 { return binary.LittleEndian.Uint64(b[0:8]) }
 
 // SetReceived stores the field.
@@ -3622,25 +3622,25 @@ func (b SwitchPort) Flooded() uint64 { return binary.LittleEndian.Uint64(b[24:32
 // SetFlooded stores the field.
 func (b SwitchPort) SetFlooded(v uint64) { binary.LittleEndian.PutUint64(b[24:32], v) }
 
-// Moved: addresses that were behind another port and are behind this one now, each time
+// Moved: moves of an address from another port to this one
 func (b SwitchPort) Moved() uint64 { return binary.LittleEndian.Uint64(b[32:40]) }
 
 // SetMoved stores the field.
 func (b SwitchPort) SetMoved(v uint64) { binary.LittleEndian.PutUint64(b[32:40], v) }
 
-// Unlearned: good frames from the node whose source address is not in the table and found no room there
+// Unlearned: good frames from the node whose source address did not fit into the table
 func (b SwitchPort) Unlearned() uint64 { return binary.LittleEndian.Uint64(b[40:48]) }
 
 // SetUnlearned stores the field.
 func (b SwitchPort) SetUnlearned(v uint64) { binary.LittleEndian.PutUint64(b[40:48], v) }
 
-// Forwarded: frames that were taken into the queue to the node
+// Forwarded: frames accepted into the queue to the node
 func (b SwitchPort) Forwarded() uint64 { return binary.LittleEndian.Uint64(b[48:56]) }
 
 // SetForwarded stores the field.
 func (b SwitchPort) SetForwarded(v uint64) { binary.LittleEndian.PutUint64(b[48:56], v) }
 
-// NoRoom: frames for the node that were dropped because the queue had no room
+// NoRoom: frames for the node dropped because the queue was full
 func (b SwitchPort) NoRoom() uint64 { return binary.LittleEndian.Uint64(b[56:64]) }
 
 // SetNoRoom stores the field.
@@ -3652,7 +3652,7 @@ func (b SwitchPort) HighestFilling() uint64 { return binary.LittleEndian.Uint64(
 // SetHighestFilling stores the field.
 func (b SwitchPort) SetHighestFilling(v uint64) { binary.LittleEndian.PutUint64(b[64:72], v) }
 
-// Aged: addresses behind this port that were forgotten because no frame came from them for SwitchAgeingTime, each time
+// Aged: addresses of this port dropped after SwitchAgeingTime without a frame
 func (b SwitchPort) Aged() uint64 { return binary.LittleEndian.Uint64(b[72:80]) }
 
 // SetAged stores the field.
@@ -3691,13 +3691,13 @@ func (b EchoRequest) Interrupt() uint32 { return binary.LittleEndian.Uint32(b[16
 // SetInterrupt stores the field.
 func (b EchoRequest) SetInterrupt(v uint32) { binary.LittleEndian.PutUint32(b[16:20], v) }
 
-// Status: written 1 by the device when the last frame was handed to the wire
+// Status: written 1 by the device when the last frame was passed to the wire
 func (b EchoRequest) Status() uint32 { return binary.LittleEndian.Uint32(b[20:24]) }
 
 // SetStatus stores the field.
 func (b EchoRequest) SetStatus(v uint32) { binary.LittleEndian.PutUint32(b[20:24], v) }
 
-// EchoHeader is a view of 16 bytes (BigEndian): Echo test device: header of its frames, behind the Ethernet header.
+// EchoHeader is a view of 16 bytes (BigEndian): Echo test device: header of its frames, after the Ethernet header.
 type EchoHeader []byte
 
 // TargetAddress: physical address of this frame's payload

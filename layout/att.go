@@ -5,7 +5,7 @@ package layout
 var attSection = Section{
 	Title: "Address translation table",
 	Doc: "Two levels in the card's SDRAM. A memory handle names a level-1 entry and the generation that must be found there. The level-1 entry describes a region; its level-2 entries are consecutive dwords, one per page. " +
-		"Errors are judged in this order: handle (index at or above the limit, entry not valid, other generation), backend (the entry contradicts itself), tag, access right, bounds.",
+		"Errors are checked in this order: handle (index at or above the limit, entry not valid, other generation), backend (the entry contradicts itself), tag, access right, bounds.",
 	Constants: []Constant{
 		{"AttSdramBytes", 0x4000000, 32, "SDRAM on the card"},
 		{"AttLevel1Base", 0, 32, "SDRAM byte address of level-1 entry 0"},
@@ -33,7 +33,7 @@ var attSection = Section{
 		{Name: "AttLevel2", Doc: "A level-2 entry: one page.", Size: 4, Fields: []Field{
 			{Name: "Page", Offset: 0, Width: 4, Doc: "physical address; a region's first entry holds the address of the region's first byte, the others are page aligned"},
 		}},
-		{Name: "AttHandle", Doc: "A memory handle. The value 0 is never given out.", Size: 4, Fields: []Field{
+		{Name: "AttHandle", Doc: "A memory handle. The value 0 is never used.", Size: 4, Fields: []Field{
 			{Name: "Value", Offset: 0, Width: 4, Doc: "index and generation", Bits: []Bits{
 				{"Index", 0, 20, "level-1 index"},
 				{"Generation", 20, 12, "counts the uses of that index, modulo 4096"},
@@ -41,8 +41,8 @@ var attSection = Section{
 		}},
 	},
 	Enums: []Enum{
-		{Name: "AttAccess", Doc: "What an access needs from the region.", Width: 2, Values: []Value{
-			{"Local", 0, "by the owner's own descriptor: no right needed"},
+		{Name: "AttAccess", Doc: "The right that an access requires.", Width: 2, Values: []Value{
+			{"Local", 0, "by a descriptor of the owner: no right required"},
 			{"RemoteWrite", 1, "by an incoming RDMA write: RDMAWrite"},
 			{"RemoteRead", 2, "by an incoming RDMA read: RDMARead"},
 		}},
@@ -62,7 +62,7 @@ var attSection = Section{
 		{Name: "AttUpdate", Doc: "Operations of the table's update port.", Width: 2, Values: []Value{
 			{"Write", 0, "store dwords at an SDRAM byte address"},
 			{"Invalidate", 1, "clear a handle's valid bit and every cached copy"},
-			{"Limit", 2, "forget all entries, then believe those below a new level-1 limit"},
+			{"Limit", 2, "drop all entries, then accept handles below a new level-1 limit"},
 		}},
 	},
 }

@@ -2,15 +2,15 @@
 
 package layout
 
-// The bridge's shared pages. One writer per 64-byte line, so that no line
-// bounces between two processors that both store to it; the exceptions (a
-// slot's State and the bell's Sequence) are atomics and say so.
+// The bridge's shared pages. Each 64-byte line has one writer, so that no line
+// bounces between processors. The exceptions, a slot's State and the bell's
+// Sequence, are marked atomic.
 var bridgeSection = Section{
 	Title: "Bridge pages",
-	Doc: "Memory shared by the simulator and the processes of the simulated hosts, each kind in files of its own: the BridgeHeader, which only the simulator can map for writing; " +
+	Doc: "Memory shared by the simulator and the processes of the simulated hosts, each kind in separate files: the BridgeHeader, which only the simulator can map for writing; " +
 		"the BridgeBell, which all write; for each thread a slot of BridgeSlotStride bytes, a BridgeSlot followed by its command ring of BridgeRingEntries BridgeCommand entries; host memory, " +
 		"its frame-use tables, and the banks of guests. Times are signed picoseconds (two's complement); the card boots before time 0. The control socket (SOCK_SEQPACKET) carries one " +
-		"BridgeRequest or one BridgeReply per packet, or one BridgeEnd that nobody asked for. File descriptors come with the replies. To Hello: header and bell, then memory and frame-use table of each " +
+		"BridgeRequest or one BridgeReply per packet, or one unsolicited BridgeEnd. File descriptors come with the replies. To Hello: header and bell, then memory and frame-use table of each " +
 		"node asked for, in order, or the bank of a guest. To Attach: the slot. To NewGuest: the guest's socket and its bank.",
 	Constants: []Constant{
 		{"BridgeMagic", 0x4547444952424148, 64, "the characters HABRIDGE"},
@@ -24,16 +24,16 @@ var bridgeSection = Section{
 		{"BridgeMaxNodes", 16, 32, "nodes of one fabric"},
 		{"BridgeFrameBytes", 4096, 32, "bytes of a frame of host memory"},
 		{"BridgeMaxBusReset", 1_000_000_000_000, 64, "longest time in ps for which one BusReset command holds RST#: 1 s"},
-		{"BridgeMaxHeldFrames", 4096, 32, "frames that a held wire keeps; with one more the run ends"},
-		{"BridgeMaxGuests", 64, 32, "guests of one fabric that EndGuest was not asked for"},
-		{"BridgeGuestSpan", 1_000_000, 64, "ps of simulated time in which the acts of a guest's thread, and the wall time for which a guest holds simulated time up, are counted"},
+		{"BridgeMaxHeldFrames", 4096, 32, "frames that a held wire stores; one more ends the run"},
+		{"BridgeMaxGuests", 64, 32, "guests of one fabric before an EndGuest"},
+		{"BridgeGuestSpan", 1_000_000, 64, "ps of simulated time in which the acts of a guest's thread, and the wall time for which a guest delays simulated time, are counted"},
 		{"BridgeMaxGuestCommands", 65536, 32, "commands and waits of a guest's thread within BridgeGuestSpan of timed mode"},
-		{"BridgeMaxGuestMessages", 1000, 32, "messages of a guest that nobody has received"},
-		{"BridgeMaxLeftMessages", 1000, 32, "messages of processes that have left that nobody has received; the newest are kept"},
+		{"BridgeMaxGuestMessages", 1000, 32, "unreceived messages of a guest"},
+		{"BridgeMaxLeftMessages", 1000, 32, "unreceived messages of processes that left; the newest are stored"},
 		{"BridgeMaxGroup", 32, 32, "bytes of the name of a group of barriers"},
-		{"BridgeMaxGuestRequests", 16, 32, "requests of a guest on its control socket that are not answered yet"},
+		{"BridgeMaxGuestRequests", 16, 32, "unanswered requests of a guest on its control socket"},
 		{"BridgeMaxGuestCharge", 10_000_000_000_000, 64, "longest span in ps of processor time that a guest's thread may ask for at once: 10 s"},
-		{"WireSwitch", 255, 8, "in the place of a node's number in a FrameRecord: the switch"},
+		{"WireSwitch", 255, 8, "instead of a node's number in a FrameRecord: the switch"},
 		{"EchoDoorbell", 0xe0100000, 32, "echo test device: a burst of three dwords here (address of an EchoRequest, any, any) starts a transfer"},
 		{"EchoRegisterID", 0xe0000000, 32, "echo test device: reads EchoID"},
 		{"EchoRegisterReceived", 0xe0000004, 32, "echo test device: reads the number of transfers stored so far"},
@@ -52,15 +52,15 @@ var bridgeSection = Section{
 			{"Stopped", 2, "over; StopReason, StopTime and StopText say why"},
 		}},
 		{Name: "BridgeStop", Doc: "Why a run ended.", Width: 32, Values: []Value{
-			{"None", 0, "it has not"},
+			{"None", 0, "it has not ended"},
 			{"Closed", 1, "the owner closed the fabric"},
-			{"Deadlock", 2, "every thread waits, no wait has a deadline and the cards are quiet"},
+			{"Deadlock", 2, "every thread waits, no wait has a deadline and the cards are idle"},
 			{"Stuck", 3, "a running thread neither acted nor parked within the limit"},
 			{"PeerDied", 4, "a process died while it had threads attached"},
 			{"MemoryFault", 5, "a card accessed host memory outside the frames in use"},
 			{"Protocol", 6, "a process broke the rules of these pages"},
 			{"StartTimeout", 7, "not all declared threads attached in time"},
-			{"Device", 8, "a card model reported a fault of its own"},
+			{"Device", 8, "a card model reported a fault"},
 		}},
 		{Name: "BridgeState", Doc: "State of a slot.", Width: 32, Values: []Value{
 			{"Detached", 0, "no thread"},
@@ -76,46 +76,46 @@ var bridgeSection = Section{
 			{"Barrier", 5, "the last party arrived"},
 			{"Aborted", 6, "the host asked to end the wait; the run is not reproducible"},
 			{"Stopped", 7, "the run is over"},
-			{"Refused", 8, "the barrier's parties disagree about their number; of a wait for a message: Refusals was raised"},
+			{"Rejected", 8, "the barrier's parties disagree about their number; of a wait for a message: Rejections increased"},
 		}},
 		{Name: "BridgeOpcode", Doc: "Commands of the ring.", Width: 32, Values: []Value{
 			{"Write", 1, "posted write burst of Count dwords to the card at Address"},
 			{"Read", 2, "register read at Address; the answer ends a wait with the Reply flag"},
 			{"Publish", 3, "the host has stored Tag bytes at physical Address: watches of this node fire"},
 			{"Message", 4, "one piece of a message: Address = node and rank of the receiver (63:32, 31:0), Tag = bytes of the whole message, Count = bytes in this piece"},
-			{"Barrier", 5, "arrival at barrier Address of Count parties; ends a wait with the Barrier flag. Tag bytes of Data (0 to BridgeMaxGroup) name the group that the barrier belongs to; without a name it belongs to the guest itself, or to all processes that are no guests"},
-			{"BusReset", 6, "RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until that is done reads of the card give all ones, writes are lost, and what the bus had not carried out ends the same way"},
-			{"HoldWire", 7, "Tag 1: frames that the other end of the node's cable (the other node's MAC, or the switch) hands to it from now on are kept on it, at most BridgeMaxHeldFrames. Tag 0: they go on, back to back and before later ones. Needs a fabric of two nodes or more"},
+			{"Barrier", 5, "arrival at barrier Address of Count parties; ends a wait with the Barrier flag. Tag bytes of Data (0 to BridgeMaxGroup) name the group that the barrier belongs to; without a name it belongs to the guest itself, or to all processes that are not guests"},
+			{"BusReset", 6, "RST# of the node's system bus, at once and for Tag ps (1 to BridgeMaxBusReset, rounded up to the bus clock); then the card is configured as at boot. Until then reads of the card return all ones, writes are lost, and pending bus operations end the same way"},
+			{"HoldWire", 7, "Tag 1: the cable holds later frames from its other end (the other node's MAC, or the switch), at most BridgeMaxHeldFrames. Tag 0: they continue, back to back and before later ones. Requires a fabric of two nodes or more"},
 		}},
 		{Name: "BridgeControl", Doc: "Requests on the control socket.", Width: 32, Values: []Value{
 			{"Hello", 1, "first request: checks the version and hashes, brings the file descriptors"},
 			{"Attach", 2, "claims the slot of a thread"},
-			{"Digest", 3, "answered when the fabric has nothing to do: digest of the run so far; not for guests"},
+			{"Digest", 3, "answered when the fabric is idle: digest of the run so far; not for guests"},
 			{"NewGuest", 4, "owner: makes a guest with its socket and its bank"},
-			{"Grant", 5, "owner: gives a page of doorbells to a guest, or takes it back. What the guest posted before is carried out"},
-			{"EndGuest", 6, "owner: ends a guest's connection if that is still there, and puts fresh memory in its bank's place; refused while the card may use a frame of the bank"},
+			{"Grant", 5, "owner: gives a page of doorbells to a guest, or revokes it. Earlier posts of the guest are executed"},
+			{"EndGuest", 6, "owner: ends a guest's connection if it still exists, and replaces the memory of its bank; rejected while the card may use a frame of the bank"},
 		}},
 		{Name: "BridgeGuestEnd", Doc: "Why a guest's connection ended.", Width: 32, Values: []Value{
 			{"Left", 1, "it was closed, and no thread was attached"},
 			{"Died", 2, "it was closed with threads attached: the process died"},
-			{"Violation", 3, "the process tried what it may not do"},
-			{"Stuck", 4, "one of its running threads neither acted nor parked within the limit, or it held simulated time up for longer than the limit"},
+			{"Violation", 3, "the process violated the rules for guests"},
+			{"Stuck", 4, "one of its running threads neither acted nor parked within the limit, or it delayed simulated time for longer than the limit"},
 			{"Owner", 5, "the owner asked for it (EndGuest)"},
 		}},
-		{Name: "WireFault", Doc: "What is done to frames on the wire on request.", Width: 8, Values: []Value{
+		{Name: "WireFault", Doc: "Faults injected into frames on the wire.", Width: 8, Values: []Value{
 			{"Drop", 0, "lost"},
 			{"Duplicate", 1, "arrives twice"},
-			{"Reorder", 2, "held back until later ones have passed"},
+			{"Reorder", 2, "delayed until later ones have passed"},
 			{"Corrupt", 3, "bits are flipped, the FCS is wrong"},
 			{"Truncate", 4, "ends early, the FCS is wrong"},
-			{"Delay", 5, "arrives later, and so do those behind it that would overtake it"},
-			{"Pause", 6, "begins later: the wire stood still"},
+			{"Delay", 5, "arrives later, as do later frames that would overtake it"},
+			{"Pause", 6, "starts later: the wire was paused"},
 			{"Cut", 7, "lost or cut short: the wire was cut"},
 			{"Link", 8, "lost or cut short: the link was down, which the MACs at both ends see"},
 		}},
 	},
 	Structs: []Struct{
-		{Name: "BridgeHeader", Doc: "A file of one page, sealed against writable mappings: what the simulator says to all.", Size: 4096, Fields: []Field{
+		{Name: "BridgeHeader", Doc: "A file of one page, sealed against writable mappings: state of the run for all processes.", Size: 4096, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Version", Offset: 8, Width: 4, Doc: "BridgeVersion"},
 			{Name: "Mode", Offset: 12, Width: 4, Doc: "BridgeMode"},
@@ -128,31 +128,31 @@ var bridgeSection = Section{
 			{Name: "Now", Offset: 64, Width: 8, Doc: "simulator: time reached"},
 			{Name: "RunState", Offset: 72, Width: 4, Doc: "simulator: BridgeRunState, atomic"},
 			{Name: "Sleeping", Offset: 76, Width: 4, Doc: "simulator: 1 while it waits on the bell's Sequence, atomic"},
-			{Name: "Tainted", Offset: 80, Width: 4, Doc: "simulator: 1 when something outside virtual time took part, so that the run will not repeat"},
+			{Name: "Tainted", Offset: 80, Width: 4, Doc: "simulator: 1 when something outside virtual time took part, so the run is not reproducible"},
 			{Name: "StopReason", Offset: 84, Width: 4, Doc: "simulator: BridgeStop, valid when RunState is Stopped"},
 			{Name: "StopTime", Offset: 88, Width: 8, Doc: "simulator: time of the stop"},
 			{Name: "StopText", Offset: 2048, Width: 2048, Bytes: true, Doc: "simulator: one sentence that says what happened, zero-terminated"},
 		}},
-		{Name: "BridgeBell", Doc: "A file of one page that all write. A wrong value wakes the simulator in vain, or keeps it asleep for a quarter of a second.", Size: 4096, Fields: []Field{
+		{Name: "BridgeBell", Doc: "A file of one page that all write. A wrong value wakes the simulator without need, or delays it for a quarter of a second.", Size: 4096, Fields: []Field{
 			{Name: "Sequence", Offset: 0, Width: 4, Doc: "everyone: raised after something for the simulator was published; it sleeps on this word, atomic"},
 		}},
 		{Name: "BridgeSlot", Doc: "One host thread.", Size: 4096, Fields: []Field{
 			{Name: "State", Offset: 0, Width: 4, Doc: "BridgeState, atomic; the host stores Waiting and Detached, the simulator Running"},
 			{Name: "CommandTail", Offset: 4, Width: 4, Doc: "host: commands written so far, modulo 2^32, atomic"},
-			{Name: "WaitStart", Offset: 64, Width: 8, Doc: "host: time of the wait's begin and of the poll grid's first instant"},
-			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is no guest"},
-			{Name: "WaitPeriod", Offset: 80, Width: 8, Doc: "host: distance of the instants at which the thread looks"},
-			{Name: "WaitFlags", Offset: 88, Width: 4, Doc: "host: what else ends the wait, and what it needs the node's processor for (timed mode)", Bits: []Bits{
+			{Name: "WaitStart", Offset: 64, Width: 8, Doc: "host: start of the wait and first instant of the poll grid"},
+			{Name: "WaitDeadline", Offset: 72, Width: 8, Doc: "host: latest end of the wait, largest positive number = none. In free mode: the longest simulated time of the wait, from when the simulator sees it, of a process that is not a guest"},
+			{Name: "WaitPeriod", Offset: 80, Width: 8, Doc: "host: period of the polls"},
+			{Name: "WaitFlags", Offset: 88, Width: 4, Doc: "host: what else ends the wait, and how it uses the node's processor (timed mode)", Bits: []Bits{
 				{"Interrupt", 0, 1, "the node's interrupt"},
 				{"Message", 1, 1, "a message in the mailbox"},
 				{"Reply", 2, 1, "the answer to a register read"},
 				{"Barrier", 3, 1, "the barrier's last party"},
-				{"Charge", 4, 1, "nothing else: the span from WaitStart to WaitDeadline is processor time. It begins when the node's processor is free, and ends so much later"},
-				{"Service", 5, 1, "with Charge: an interrupt service. It begins at once, or behind those that came before, and what it interrupts ends later by its span"},
-				{"Looks", 6, 1, "each look needs the node's processor: one that falls into another thread's processor time comes at its end, and the grid goes on from there"},
+				{"Charge", 4, 1, "nothing else: the span from WaitStart to WaitDeadline is processor time. It starts when the node's processor is free"},
+				{"Service", 5, 1, "with Charge: an interrupt service. It starts at once, or after earlier ones, and delays the interrupted charge by its span"},
+				{"Polls", 6, 1, "each poll requires the node's processor: one that falls into another thread's processor time comes at its end, and the grid continues from there"},
 			}},
 			{Name: "WaitWatches", Offset: 92, Width: 4, Doc: "host: valid entries of Watches"},
-			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it hands the slot out"},
+			{Name: "WaitSequence", Offset: 96, Width: 4, Doc: "host: number of the wait: raised with every new descriptor, never 0, atomic. The simulator stores 1 before it assigns the slot"},
 			{Name: "Watches", Offset: 128, Width: 128, Bytes: true, Doc: "host: BridgeMaxWatches entries of BridgeWatch"},
 			{Name: "WakeTime", Offset: 256, Width: 8, Doc: "simulator: the thread's clock from the wake until the next wait; no command of that span has another time"},
 			{Name: "WakeSequence", Offset: 264, Width: 4, Doc: "simulator: raised with every wake; the host sleeps on this word, atomic"},
@@ -164,12 +164,12 @@ var bridgeSection = Section{
 			{Name: "MessageRank", Offset: 292, Width: 4, Doc: "simulator: sender's rank"},
 			{Name: "MessageBytes", Offset: 296, Width: 4, Doc: "simulator: length of the message in Inbox"},
 			{Name: "WakeBusy", Offset: 300, Width: 4, Doc: "simulator: 1 when another thread holds the node's processor at WakeTime"},
-			{Name: "Refusals", Offset: 304, Width: 4, Doc: "simulator: messages of this thread that were dropped because no thread has the receiver's rank"},
-			{Name: "RefusedNode", Offset: 308, Width: 4, Doc: "simulator: node of the last such receiver"},
-			{Name: "RefusedRank", Offset: 312, Width: 4, Doc: "simulator: rank of the last such receiver"},
+			{Name: "Rejections", Offset: 304, Width: 4, Doc: "simulator: messages of this thread that were dropped because no thread has the receiver's rank"},
+			{Name: "RejectedNode", Offset: 308, Width: 4, Doc: "simulator: node of the last such receiver"},
+			{Name: "RejectedRank", Offset: 312, Width: 4, Doc: "simulator: rank of the last such receiver"},
 			{Name: "HostSleeping", Offset: 320, Width: 4, Doc: "host: 1 while it waits on WakeSequence, atomic"},
 			{Name: "RingSleeping", Offset: 324, Width: 4, Doc: "host: 1 while it waits on CommandHead, atomic"},
-			{Name: "Abort", Offset: 328, Width: 4, Doc: "host: number of the wait that the simulator is to end once it has looked whether something ends it anyhow, 0 = none, atomic"},
+			{Name: "Abort", Offset: 328, Width: 4, Doc: "host: number of the wait that the simulator ends unless another cause does, 0 = none, atomic"},
 			{Name: "Inbox", Offset: 512, Width: 3584, Bytes: true, Doc: "simulator: the message, valid after a wake with reason Message"},
 		}},
 		{Name: "BridgeWatch", Doc: "One watched range.", Size: 16, Fields: []Field{
@@ -184,7 +184,7 @@ var bridgeSection = Section{
 			{Name: "Tag", Offset: 24, Width: 8, Doc: "see BridgeOpcode"},
 			{Name: "Data", Offset: 32, Width: 32, Bytes: true, Doc: "payload"},
 		}},
-		{Name: "BridgeFrameUse", Doc: "One entry of the frame-use table: how often a frame of host memory is in use, by kind. The driver counts, the simulator checks every access of a card.", Size: 4, Fields: []Field{
+		{Name: "BridgeFrameUse", Doc: "One entry of the frame-use table: uses of a frame of host memory, by kind. The driver counts, the simulator checks every access of a card.", Size: 4, Fields: []Field{
 			{Name: "Count", Offset: 0, Width: 4, Doc: "0 = the card must not touch the frame; atomic", Bits: []Bits{
 				{"Region", 0, 16, "registered regions that contain it"},
 				{"Ring", 16, 8, "descriptor rings and command blocks in it"},
@@ -206,15 +206,15 @@ var bridgeSection = Section{
 			{Name: "BankFrames", Offset: 56, Width: 4, Doc: "NewGuest: frames of the bank"},
 			{Name: "GuestPid", Offset: 60, Width: 4, Doc: "NewGuest: the guest's process"},
 			{Name: "Name", Offset: 64, Width: 192, Bytes: true, Doc: "Hello: the process's name; Attach: the thread's; NewGuest: the guest's; zero-terminated"},
-			{Name: "Sequence", Offset: 256, Width: 4, Doc: "comes back with the reply"},
+			{Name: "Sequence", Offset: 256, Width: 4, Doc: "returned with the reply"},
 			{Name: "Guest", Offset: 260, Width: 4, Doc: "Grant, EndGuest: number of the guest"},
 			{Name: "Page", Offset: 264, Width: 4, Doc: "Grant: page of doorbells"},
-			{Name: "On", Offset: 268, Width: 4, Doc: "Grant: 1 gives the page, 0 takes it back"},
+			{Name: "On", Offset: 268, Width: 4, Doc: "Grant: 1 gives the page, 0 revokes it"},
 		}},
 		{Name: "BridgeReply", Doc: "One reply on the control socket.", Size: 5376, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Opcode", Offset: 8, Width: 4, Doc: "the request's"},
-			{Name: "Refused", Offset: 12, Width: 4, Doc: "0 = done, 1 = refused for the reason in Text"},
+			{Name: "Rejected", Offset: 12, Width: 4, Doc: "0 = done, 1 = rejected for the reason in Text"},
 			{Name: "LayoutHash", Offset: 16, Width: 8, Doc: "Hello: hash of the layouts that the simulator was built from"},
 			{Name: "ParamsHash", Offset: 24, Width: 8, Doc: "Hello: hash of the parameters that the simulator was built from"},
 			{Name: "ControlBytes", Offset: 32, Width: 8, Doc: "Hello: size of the header"},
@@ -234,12 +234,12 @@ var bridgeSection = Section{
 			{Name: "BankFrames", Offset: 116, Width: 4, Doc: "Hello of a guest: frames of its bank"},
 			{Name: "FramesDigest", Offset: 120, Width: 8, Doc: "Digest: hash over every frame on a wire and its time"},
 			{Name: "WakesDigest", Offset: 128, Width: 8, Doc: "Digest: hash over every wake of a thread, its time, and the message or reply that it brought"},
-			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was refused, zero-terminated"},
+			{Name: "Text", Offset: 512, Width: 512, Bytes: true, Doc: "why the request was rejected, zero-terminated"},
 			{Name: "Wire", Offset: 1024, Width: 1536, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that each node sent, on its own cable"},
 			{Name: "FromSwitch", Offset: 2560, Width: 1536, Bytes: true, Doc: "Digest: BridgeMaxNodes WireCounts, of the frames that the switch sent to each node"},
 			{Name: "Ports", Offset: 4096, Width: 1280, Bytes: true, Doc: "Digest: BridgeMaxNodes SwitchPort, of the port that each node's cable is in"},
 		}},
-		{Name: "BridgeEnd", Doc: "Packet on the control socket that nobody asked for: the end of a guest's connection, to the guest and to the owner.", Size: 1024, Fields: []Field{
+		{Name: "BridgeEnd", Doc: "Unsolicited packet on the control socket: the end of a guest's connection, to the guest and to the owner.", Size: 1024, Fields: []Field{
 			{Name: "Magic", Offset: 0, Width: 8, Doc: "BridgeMagic"},
 			{Name: "Guest", Offset: 8, Width: 4, Doc: "number of the guest"},
 			{Name: "Reason", Offset: 12, Width: 4, Doc: "BridgeGuestEnd"},
@@ -248,8 +248,8 @@ var bridgeSection = Section{
 		}},
 		{Name: "WireCounts", Doc: "Frames of one direction of the wire.", Size: 96, Fields: []Field{
 			{Name: "Sent", Offset: 0, Width: 8, Doc: "given to the wire by their sender"},
-			{Name: "Arrived", Offset: 8, Width: 8, Doc: "that the receiver gets as they were sent, copies included"},
-			{Name: "Damaged", Offset: 16, Width: 8, Doc: "that the receiver gets with a wrong FCS, copies included"},
+			{Name: "Arrived", Offset: 8, Width: 8, Doc: "received as they were sent, copies included"},
+			{Name: "Damaged", Offset: 16, Width: 8, Doc: "received with a wrong FCS, copies included"},
 			{Name: "Drop", Offset: 24, Width: 8, Doc: "frames with that fault"},
 			{Name: "Duplicate", Offset: 32, Width: 8, Doc: "frames with that fault"},
 			{Name: "Reorder", Offset: 40, Width: 8, Doc: "frames with that fault"},
@@ -260,17 +260,17 @@ var bridgeSection = Section{
 			{Name: "Cut", Offset: 80, Width: 8, Doc: "frames with that fault"},
 			{Name: "Link", Offset: 88, Width: 8, Doc: "frames with that fault"},
 		}},
-		{Name: "SwitchPort", Doc: "What a port of the switch has done. Bytes are those of a frame and its FCS.", Size: 80, Fields: []Field{
-			{Name: "Received", Offset: 0, Width: 8, Doc: "good frames that came from the node"},
+		{Name: "SwitchPort", Doc: "Counters of a port of the switch. Bytes include the FCS.", Size: 80, Fields: []Field{
+			{Name: "Received", Offset: 0, Width: 8, Doc: "good frames from the node"},
 			{Name: "WrongFcs", Offset: 8, Width: 8, Doc: "frames from the node that were dropped because their FCS was wrong"},
 			{Name: "Filtered", Offset: 16, Width: 8, Doc: "good frames from the node that go to no port: their destination is behind this one, or is reserved for the two ends of a cable"},
 			{Name: "Flooded", Offset: 24, Width: 8, Doc: "good frames from the node for all other ports: a group address, or one that is not in the table"},
-			{Name: "Moved", Offset: 32, Width: 8, Doc: "addresses that were behind another port and are behind this one now, each time"},
-			{Name: "Unlearned", Offset: 40, Width: 8, Doc: "good frames from the node whose source address is not in the table and found no room there"},
-			{Name: "Forwarded", Offset: 48, Width: 8, Doc: "frames that were taken into the queue to the node"},
-			{Name: "NoRoom", Offset: 56, Width: 8, Doc: "frames for the node that were dropped because the queue had no room"},
+			{Name: "Moved", Offset: 32, Width: 8, Doc: "moves of an address from another port to this one"},
+			{Name: "Unlearned", Offset: 40, Width: 8, Doc: "good frames from the node whose source address did not fit into the table"},
+			{Name: "Forwarded", Offset: 48, Width: 8, Doc: "frames accepted into the queue to the node"},
+			{Name: "NoRoom", Offset: 56, Width: 8, Doc: "frames for the node dropped because the queue was full"},
 			{Name: "HighestFilling", Offset: 64, Width: 8, Doc: "most bytes that were in the queue at one time"},
-			{Name: "Aged", Offset: 72, Width: 8, Doc: "addresses behind this port that were forgotten because no frame came from them for SwitchAgeingTime, each time"},
+			{Name: "Aged", Offset: 72, Width: 8, Doc: "addresses of this port dropped after SwitchAgeingTime without a frame"},
 		}},
 		{Name: "EchoRequest", Doc: "Echo test device: one transfer, in host memory.", Size: 32, Fields: []Field{
 			{Name: "Node", Offset: 0, Width: 4, Doc: "destination node"},
@@ -278,9 +278,9 @@ var bridgeSection = Section{
 			{Name: "SourceAddress", Offset: 8, Width: 4, Doc: "physical address at the sender, a multiple of 4"},
 			{Name: "Length", Offset: 12, Width: 4, Doc: "bytes, a multiple of 4"},
 			{Name: "Interrupt", Offset: 16, Width: 4, Doc: "1 asserts the destination's interrupt after the last byte"},
-			{Name: "Status", Offset: 20, Width: 4, Doc: "written 1 by the device when the last frame was handed to the wire"},
+			{Name: "Status", Offset: 20, Width: 4, Doc: "written 1 by the device when the last frame was passed to the wire"},
 		}},
-		{Name: "EchoHeader", Doc: "Echo test device: header of its frames, behind the Ethernet header.", Endian: Big, Size: 16, Fields: []Field{
+		{Name: "EchoHeader", Doc: "Echo test device: header of its frames, after the Ethernet header.", Endian: Big, Size: 16, Fields: []Field{
 			{Name: "TargetAddress", Offset: 0, Width: 4, Doc: "physical address of this frame's payload"},
 			{Name: "Length", Offset: 4, Width: 4, Doc: "payload bytes in this frame"},
 			{Name: "Flags", Offset: 8, Width: 4, Doc: "frame flags", Bits: []Bits{

@@ -7,14 +7,14 @@ package layout
 // agree on (Linux ns83820.c, FreeBSD if_nge.c, iPXE, gem5).
 var macSection = Section{
 	Title: "The MAC bus and the DP83820",
-	Doc: "The card's second PCI bus. The card is its host, arbiter and memory; the DP83820 is its only device and, but for what the card writes into its registers, its only master. " +
+	Doc: "The card's second PCI bus. The card is its host, arbiter and memory; the DP83820 is its only device and, except for register writes of the card, its only master. " +
 		"All addresses here are on that bus.",
 	Constants: []Constant{
 		{"MacVendorID", 0x100b, 16, "National Semiconductor"},
 		{"MacDeviceID", 0x0022, 16, "DP83820"},
 		{"MacRegisterBase", 0x80000000, 32, "where the card places the registers (BAR 1, memory; BAR 0, I/O, stays off)"},
 		{"MacRegisterBytes", 0x1000, 32, "size of BAR 1"},
-		{"MacTransmitRing", 0x0100, 16, "not 0, which a link takes for none; transmit descriptor n is at MacTransmitRing + MacDescriptorStride n"},
+		{"MacTransmitRing", 0x0100, 16, "not 0, which a link reads as none; transmit descriptor n is at MacTransmitRing + MacDescriptorStride n"},
 		{"MacReceiveRing", 0x0200, 16, "receive descriptor n is at MacReceiveRing + MacDescriptorStride n"},
 		{"MacDescriptorStride", 16, 16, "bytes from one descriptor to the next"},
 		{"MacTransmitBuffer", 0x1000, 16, "transmit packet buffer n begins at MacTransmitBuffer + PacketSlotBytes n"},
@@ -25,8 +25,8 @@ var macSection = Section{
 		Name: "Mac", Doc: "Registers of the DP83820 that the card writes or its model gives meaning to.", Size: 0x1000,
 		Registers: []Register{
 			{Name: "CR", Offset: 0x00, Access: ReadWrite, Doc: "command; the bits are strobes, TXE and RXE read as the engines' states", Bits: []Bits{
-				{"TXE", 0, 1, "transmit enable: start, or look at the descriptor again"}, {"TXD", 1, 1, "transmit disable, after the present frame"},
-				{"RXE", 2, 1, "receive enable: start, or look at the descriptor again"}, {"RXD", 3, 1, "receive disable, after the present frame"},
+				{"TXE", 0, 1, "transmit enable: start, or re-read the descriptor"}, {"TXD", 1, 1, "transmit disable, after the present frame"},
+				{"RXE", 2, 1, "receive enable: start, or re-read the descriptor"}, {"RXD", 3, 1, "receive disable, after the present frame"},
 				{"TXR", 4, 1, "transmit reset"}, {"RXR", 5, 1, "receive reset"}, {"RST", 8, 1, "soft reset"},
 			}},
 			{Name: "CFG", Offset: 0x04, Access: ReadWrite, Doc: "configuration", Bits: []Bits{
@@ -42,17 +42,17 @@ var macSection = Section{
 			{Name: "IER", Offset: 0x18, Access: ReadWrite, Doc: "bit 0: interrupts enabled"},
 			{Name: "TXDP", Offset: 0x20, Access: ReadWrite, Doc: "transmit descriptor pointer"},
 			{Name: "TXCFG", Offset: 0x28, Access: ReadWrite, Doc: "transmit configuration", Bits: []Bits{
-				{"DRTH", 0, 8, "drain threshold in units of 32 bytes: transmission begins when so much is in the FIFO; 0 = the whole frame"},
-				{"FLTH", 8, 8, "fill threshold in units of 32 bytes: a burst begins when so much room is in the FIFO"},
+				{"DRTH", 0, 8, "drain threshold in units of 32 bytes: bytes in the FIFO before transmission starts; 0 = the whole frame"},
+				{"FLTH", 8, 8, "fill threshold in units of 32 bytes: free bytes in the FIFO before a burst starts"},
 				{"MXDMA", 20, 3, "longest burst: 0 = 1024 bytes, n = 4 x 2^n bytes up to 7 = 512"}, {"ATP", 28, 1, "pad short frames"},
 			}},
 			{Name: "RXDP", Offset: 0x30, Access: ReadWrite, Doc: "receive descriptor pointer"},
 			{Name: "RXCFG", Offset: 0x38, Access: ReadWrite, Doc: "receive configuration", Bits: []Bits{
-				{"DRTH", 1, 5, "drain threshold in units of 8 bytes: bursts begin when so much of a frame is in the FIFO; 0 = the whole frame"},
+				{"DRTH", 1, 5, "drain threshold in units of 8 bytes: bytes of a frame in the FIFO before bursts start; 0 = the whole frame"},
 				{"MXDMA", 20, 3, "longest burst, as TXCFG"}, {"ALP", 27, 1, "accept frames longer than 1518 bytes"}, {"ARP", 30, 1, "accept frames shorter than 64 bytes"}, {"AEP", 31, 1, "accept frames with errors"},
 			}},
 			{Name: "RFCR", Offset: 0x48, Access: ReadWrite, Doc: "receive filter control", Bits: []Bits{
-				{"Address", 0, 10, "what RFDR reaches: 0, 2, 4 = bytes 0-1, 2-3, 4-5 of the station address"},
+				{"Address", 0, 10, "what RFDR accesses: 0, 2, 4 = bytes 0-1, 2-3, 4-5 of the station address"},
 				{"AAU", 28, 1, "accept all unicast"}, {"APM", 27, 1, "accept the station address"}, {"AAM", 29, 1, "accept all multicast"}, {"AAB", 30, 1, "accept all broadcast"}, {"Enable", 31, 1, "filter enable; 0 = nothing is received"},
 			}},
 			{Name: "RFDR", Offset: 0x4c, Access: ReadWrite, Doc: "receive filter data, 16 bits: the lower address byte in bits 7:0"},
@@ -74,7 +74,7 @@ var macSection = Section{
 				{"Collision", 16, 1, "unused here"}, {"LoopBack", 17, 1, "unused here"}, {"FrameAlignment", 18, 1, "frame alignment error"}, {"FcsError", 19, 1, "receive: bad FCS"}, {"SymbolError", 20, 1, "receive: symbol error"},
 				{"Runt", 21, 1, "receive: shorter than 64 bytes"}, {"TooLong", 22, 1, "receive: longer than 1518 bytes"}, {"DestinationClass", 23, 2, "receive: 1 unicast, 2 multicast, 3 broadcast"},
 				{"Underrun", 25, 1, "transmit: FIFO underrun"}, {"Overrun", 26, 1, "receive: a FIFO overrun preceded or cut this frame; transmit: aborted"}, {"OK", 27, 1, "no error"}, {"SuppressCrc", 28, 1, "transmit: send without FCS"},
-				{"Interrupt", 29, 1, "interrupt when done"}, {"More", 30, 1, "another fragment follows"}, {"Own", 31, 1, "the data is the consumer's: set by the producer of the data (transmit: the card, receive: the MAC), cleared by its consumer"},
+				{"Interrupt", 29, 1, "interrupt when done"}, {"More", 30, 1, "another fragment follows"}, {"Own", 31, 1, "the consumer owns the data: set by the producer (transmit: the card, receive: the MAC), cleared by the consumer"},
 			}},
 			{Name: "ExtendedStatus", Offset: 12, Width: 4, Doc: "VLAN and checksum status, not used; fetched, and written back with the status, only with CFG.EXTSTS"},
 		},

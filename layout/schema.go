@@ -6,7 +6,7 @@
 // the pages of the bridge. Each is a table of plain Go values in this package;
 // from the tables come the SystemVerilog package rtl/gen/hvia_pkg.sv, the C++
 // header sim/gen/hvia_layout.h, the Go accessors in accessors_gen.go and the
-// reference page docs/reference/layout.md. Nobody types an offset twice.
+// reference page docs/reference/layout.md. No offset is typed twice.
 //
 // Names are written once, in Go's spelling, and used unchanged in all three
 // languages (C++ prefixes constants with k).
@@ -66,7 +66,7 @@ type Value struct {
 	Doc   string `json:"-"`
 }
 
-// Constant is a named number that is part of a layout (a size, a count, a magic).
+// Constant is a named number of a layout: a size, a count, a magic.
 type Constant struct {
 	Name  string
 	Value uint64
@@ -83,7 +83,7 @@ const (
 	ReadWrite  Access = "RW"
 	WriteOnly  Access = "WO"
 	WriteClear Access = "W1C" // write 1 to clear
-	ReadClear  Access = "RC"  // a read takes away what it returns
+	ReadClear  Access = "RC"  // a read removes what it returns
 )
 
 // Register is one 32-bit register.

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// frozenModels is the hash of the bus and wire models, taken when the two burst
-// rates that the paper prints were reached (T10: 120 and 117 MB/s) and before
-// any ping-pong was compared with the paper. See docs/decisions/0015.
+// frozenModels is the hash of the bus and wire models. It dates from when they
+// reached the two burst rates of the paper (T10: 120 and 117 MB/s), before any
+// ping-pong was compared with the paper. See docs/decisions/0015.
 const frozenModels = "d20c17ec5a000db3"
 
 // free lists model parameters that may still be fitted, each to one target.
@@ -21,13 +21,13 @@ var free = map[string]string{
 	"MacReactClocks": "T3, and only if the bandwidth misses by more than 3 %",
 }
 
-// The models of buses and wire stay what they were when the bursts were
-// measured: what the experiments then give is a prediction.
+// The models of buses and wire are frozen since the bursts were measured, so
+// the experiments predict.
 func TestModelsAreFrozen(t *testing.T) {
 	h := sha256.New()
 	for _, p := range table {
-		// The plain NIC is none of the card's, and nothing in the paper went through a
-		// switch: their values stand for themselves.
+		// The plain NIC is not part of the card, and the paper uses no
+		// switch: their values are separate.
 		if p.Class == Model && free[p.Name] == "" && !strings.HasPrefix(p.Name, "NIC") && !strings.HasPrefix(p.Name, "Switch") {
 			fmt.Fprintf(h, "%s=%d\n", p.Name, p.Value)
 		}

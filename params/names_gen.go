@@ -22,14 +22,14 @@ const (
 	ShortBurstBytes           = 64           // byte: longest burst of payload with strap ShortBursts
 	PacketSlotBytes           = 2048         // byte: one packet buffer
 	PacketSlots               = 2            // 1: packet buffers per direction
-	QueueDepthLog2            = 10           // 1: log2 of the descriptors that may be posted and not fetched
-	LedgerMessages            = 16           // 1: own messages of a reliable VI that may be unacknowledged
-	LedgerResponses           = 4            // 1: RDMA reads of the peer that a reliable VI may have unanswered
+	QueueDepthLog2            = 10           // 1: log2 of the descriptors posted and not fetched
+	LedgerMessages            = 16           // 1: unacknowledged messages of a reliable VI
+	LedgerResponses           = 4            // 1: unanswered RDMA reads of the peer of a reliable VI
 	AcknowledgeEvery          = 4            // frame: frames inside a message that are acknowledged together
-	RetryAliveFactor          = 64           // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
+	RetryAliveFactor          = 64           // 1: timeouts in a row without progress before a connection to a living peer breaks, as a multiple of RetryLimit
 	CompletionQueuesLog2      = 6            // 1: log2 of the number of completion queues
 	TransmitSlotLog2          = 15           // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
-	DisconnectPatience        = 262144       // clock: wait of a disconnect before the card refuses further doorbells of that VI
+	DisconnectPatience        = 262144       // clock: wait of a disconnect before the card ignores further doorbells of that VI
 	SdramBankBits             = 2            // 1: log2 of the banks
 	SdramRowBits              = 12           // 1: log2 of the rows of a bank
 	SdramColumnBits           = 10           // 1: log2 of the dwords of a row
@@ -69,15 +69,15 @@ const (
 	BridgeReadWaitEvery       = 64           // dword: dwords between wait states inside a read burst, 0 = none
 	BridgeWriteWaitEvery      = 15           // dword: dwords between wait states inside a write burst, 0 = none
 	BridgeWaitClocks          = 1            // clock: length of a wait inside a burst
-	BridgeSplitWrites         = 0            // 1/1000: chance that the bridge ends a burst of stores after a dword, and lets a store of another thread go before the rest
+	BridgeSplitWrites         = 0            // 1/1000: probability that the bridge ends a burst of stores after a dword and lets a store of another thread precede the rest
 	BridgePostedWriteClocks   = 2            // clock: host posted write to the first clock of its PCI transaction
-	MacTransmitFifoBytes      = 8192         // byte: frames that the MAC holds on their way to the wire
-	MacReceiveFifoBytes       = 32768        // byte: frames that the MAC holds while the card has no free buffer
+	MacTransmitFifoBytes      = 8192         // byte: transmit FIFO of the MAC
+	MacReceiveFifoBytes       = 32768        // byte: receive FIFO of the MAC
 	MacReactClocks            = 24           // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
 	MacRegisterInitialClocks  = 3            // clock: FRAME# to TRDY# of an access to the MAC's registers
 	MacReadWaitEvery          = 9            // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
 	MacWriteWaitEvery         = 8            // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
-	MacTransmitDelay          = 250000       // ps: a byte leaves the transmit FIFO to the PHY has it
+	MacTransmitDelay          = 250000       // ps: transmit FIFO to the PHY
 	MacReceiveDelay           = 250000       // ps: PHY to the receive FIFO
 	WireBitTime               = 1000         // ps: one bit
 	WirePreambleBytes         = 8            // byte: preamble and start delimiter
@@ -87,29 +87,29 @@ const (
 	PhyReceiveDelay           = 384000       // ps: PHY, receive
 	CableDelay                = 25000        // ps: cable
 	SwitchLatency             = 3860000      // ps: switch: last byte of a frame's FCS to its preamble on an idle port
-	SwitchQueueBytes          = 65536        // byte: switch: room of a port's output queue, for frames and their FCS
+	SwitchQueueBytes          = 65536        // byte: switch: capacity of a port's output queue, frames with FCS
 	SwitchTableEntries        = 8192         // 1: switch: addresses that it learns
-	SwitchAgeingTime          = 500000000000 // ps: switch: an address is forgotten when no frame came from it for so long
+	SwitchAgeingTime          = 500000000000 // ps: switch: time without a frame after which an address is dropped
 	NICTransmitTime           = 11250000     // ps: firmware: write of the transmit ring's tail to the first read of its entries
 	NICReceiveTime            = 11250000     // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
-	NICFetchEntries           = 4            // 1: ring entries that are read in one burst, at most
-	NICTransmitBufferFrames   = 32           // 1: frames that were read and have not left
-	NICReceiveFifoBytes       = 131072       // byte: frames that were received and are not in memory
-	NICReceiveCoalesceTime    = 0            // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
-	NICReceiveCoalesceFrames  = 1            // 1: frames stored and not told that raise the cause before that time, 0 = no such number
-	NICTransmitCoalesceTime   = 400000000    // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
-	NICTransmitCoalesceFrames = 40           // 1: frames read and not told that raise the cause before that time, 0 = no such number
+	NICFetchEntries           = 4            // 1: most ring entries read in one burst
+	NICTransmitBufferFrames   = 32           // 1: frames read and not sent
+	NICReceiveFifoBytes       = 131072       // byte: frames received and not in memory
+	NICReceiveCoalesceTime    = 0            // ps: time from the first stored frame not yet reported to the interrupt's cause; a multiple of 1 ns
+	NICReceiveCoalesceFrames  = 1            // 1: unreported stored frames that raise the cause before that time, 0 = no such number
+	NICTransmitCoalesceTime   = 400000000    // ps: time from the first read frame not yet reported to the interrupt's cause; a multiple of 1 ns
+	NICTransmitCoalesceFrames = 40           // 1: unreported read frames that raise the cause before that time, 0 = no such number
 	HostPostTime              = 5250000      // ps: VipPostSend up to the doorbell store
-	HostReceiveWaitTime       = 2530000      // ps: RecvWait and RecvDone, from the look that finds the done bit to the return
+	HostReceiveWaitTime       = 2530000      // ps: RecvWait and RecvDone, from the poll that finds the done bit to the return
 	HostTimeOfDayTime         = 750000       // ps: call of gettimeofday; a pair of them adds one to what it measures
 	HostPollPeriod            = 220000       // ps: period of a polling loop
 	HostTrapTime              = 400000       // ps: a system call: into the kernel and out of it
-	HostSwitchTime            = 1100000      // ps: giving the processor to a thread that was woken
+	HostSwitchTime            = 1100000      // ps: giving the processor to a woken thread
 	HostInterruptTime         = 2000000      // ps: into an interrupt service and out of it
 	HostPacketSendTime        = 3000000      // ps: header, ring entry and tail of a frame to be sent
 	HostCopyTime              = 8929         // ps: copying one byte between user memory and the kernel's
 	MviaPacketTime            = 8030000      // ps: M-VIA: the interrupt service's work for a received packet, without the copy
-	MviaWakeTime              = 8480000      // ps: M-VIA: what a blocked thread waits for to the beginning of its switch
+	MviaWakeTime              = 8480000      // ps: M-VIA: wake of a blocked thread, up to the start of its switch
 	TcpPacketTime             = 3440000      // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
-	TcpWakeTime               = 81220000     // ps: TCP/IP: what a blocked thread waits for to the beginning of its switch
+	TcpWakeTime               = 81220000     // ps: TCP/IP: wake of a blocked thread, up to the start of its switch
 )

@@ -34,12 +34,11 @@ func (c Class) String() string {
 	return fmt.Sprintf("Class(%d)", int(c))
 }
 
-// Tag says how much a value may be trusted.
+// Tag is the provenance of a value.
 type Tag string
 
 // Tags of values. A value fitted to a target of the paper carries
-// Calibrated("T8") with the target's name; the list of those that are allowed
-// is CalibratedTargets.
+// Calibrated("T8") with the target's name; CalibratedTargets lists them.
 const (
 	Paper     Tag = "PAPER"     // printed in the paper
 	Sourced   Tag = "SOURCED"   // data sheet, standard or source code
@@ -71,12 +70,12 @@ type Param struct {
 	Name   string
 	Class  Class
 	Value  int64
-	Prior  int64  // before the fit, of a fitted parameter that had a guess to begin with; 0 without one
+	Prior  int64  // guess before the fit; 0 = none
 	Unit   string // "1" for counts
 	Tag    Tag
 	Source string // where the value comes from
 	Doc    string
-	// A run may replace the value by one from Least to Most; both 0: it cannot be replaced.
+	// A run may replace the value by one from Least to Most; both 0: never.
 	Least, Most int64
 }
 
@@ -109,8 +108,8 @@ var Profiles = []Profile{
 // Set is the numbers of one profile.
 type Set struct {
 	Profile
-	// Hash identifies this version of all numbers and the profile. A simulator
-	// tells the hash of the set it was built from.
+	// Hash identifies this version of all numbers and the profile. A
+	// simulator reports the hash of the set it was built from.
 	Hash uint64
 }
 

@@ -34,8 +34,7 @@ func TestForProfile(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Every number says where it comes from; what was fitted is on the list, and
-// the list names nothing else.
+// Every number has a source, and the list names exactly the fitted ones.
 func TestEveryNumberHasItsSource(t *testing.T) {
 	calibrated := map[string]params.Tag{}
 	for _, p := range params.Table() {
@@ -52,7 +51,7 @@ func TestEveryNumberHasItsSource(t *testing.T) {
 	require.Equal(t, params.CalibratedTargets, calibrated, "what the table says was fitted is not what may be")
 }
 
-// What the RTL and PCI ask of every profile.
+// Constraints of the RTL and PCI on every profile.
 func TestProfilesHoldTogether(t *testing.T) {
 	for _, profile := range params.Profiles {
 		value := func(name string) int64 {
@@ -63,12 +62,14 @@ func TestProfilesHoldTogether(t *testing.T) {
 		// The core's data paths and the packet buffers have one width.
 		require.Contains(t, []int64{32, 64}, value("SystemBusBits"), profile.Name)
 		require.Equal(t, value("SystemBusBits"), value("MacBusBits"), profile.Name)
-		// The other clocks' edges lie inside a period, at none of the system clock's.
+		// The other clocks' edges lie inside a period, never on an edge of
+		// the system clock.
 		for _, clock := range []string{"Mac", "Sdram"} {
 			require.Positive(t, value(clock+"ClockPhase"), profile.Name)
 			require.Less(t, value(clock+"ClockPhase"), value(clock+"ClockPeriod"), profile.Name)
 		}
-		// PCI 2.1: DEVSEL# by the third clock, first data within 16, each further within 8.
+		// PCI 2.1: DEVSEL# by the third clock, first data within 16, each
+		// further within 8.
 		require.Contains(t, []int64{1, 2, 3}, value("BridgeDevselClocks"), profile.Name)
 		for _, name := range []string{"BridgeReadInitialClocks", "BridgeWriteInitialClocks"} {
 			require.GreaterOrEqual(t, value(name), value("BridgeDevselClocks"), "%s: %s", profile.Name, name)
@@ -79,13 +80,13 @@ func TestProfilesHoldTogether(t *testing.T) {
 	}
 }
 
-// Figure 11 is what VipPostRecv takes between two readings of the clock, and
-// nothing else goes into HostPostTime.
+// Figure 11 is the time of VipPostRecv between two readings of the clock, the
+// only source of HostPostTime.
 func TestPostTimeIsThatOfFigure11(t *testing.T) {
 	require.EqualValues(t, 6_000_000, params.HostPostTime+params.HostTimeOfDayTime)
 }
 
-// A prediction is made with every fitted parameter that has a prior at it.
+// A prediction uses the prior of every fitted parameter that has one.
 func TestPriors(t *testing.T) {
 	found := map[string]int64{}
 	for _, p := range params.Table() {

@@ -2,10 +2,10 @@
 
 package params
 
-// A run may replace parameters of the classes model and host, inside these ranges.
-// Beyond them models would round silently, break a rule of their bus at every
-// transaction, or never come to an end. The simulator checks them too, and what
-// values must be to each other.
+// A run may replace parameters of the classes model and host, inside these
+// ranges. Beyond them models would round silently, violate their bus protocol
+// at every transaction, or never end. The simulator checks the ranges too, and
+// relations between values.
 
 const (
 	millisecond = 1_000_000_000 // ps

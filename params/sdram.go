@@ -8,9 +8,9 @@ import (
 )
 
 // PC100 SDRAM on the card. The controller counts clocks; the chip model checks
-// the data sheet's times. The counts follow from the times, for the clock of the
-// card and for the slow one of an ablation; TestSdramClocksCoverTimes holds
-// all three together.
+// the data sheet's times. The counts are derived from the times, for the clock
+// of the card and for the slow one of an ablation; TestSdramClocksCoverTimes
+// checks that all three agree.
 var sdramTable = slices.Concat(sdramChip, sdramClocks("Sdram", 10000, ""), sdramCommon,
 	[]row{{"SdramSlowClockPeriod", Elaboration, sdramSlowPeriod, "ps", Structure, "33.33 MHz, as the PCI bus: an SDRAM at a third of its speed, a variant of docs/explanation/reproduction.md", "SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this"}},
 	sdramClocks("SdramSlow", sdramSlowPeriod, ", with strap SlowSdram"), sdramTimes)
@@ -32,7 +32,7 @@ var sdramChip = []row{
 	{"SdramCasClocks", Elaboration, 2, "clock", Sourced, "PC100 SPD of the Transcend TS8MLS64V8C2: CL2", "READ to data"},
 }
 
-// sdramCommon is what the data sheet itself counts in clocks, whatever their period.
+// sdramCommon holds what the data sheet counts in clocks of any period.
 var sdramCommon = []row{
 	{"SdramMrdClocks", Elaboration, 2, "clock", Sourced, "PC SDRAM specification 1.7: tMRD", "MODE REGISTER SET to any command"},
 	{"SdramWrClocks", Elaboration, 2, "clock", Sourced, "PC SDRAM specification 1.7: tDPL", "last written data to PRECHARGE"},

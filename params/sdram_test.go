@@ -28,8 +28,9 @@ func TestSdramClocksCoverTimes(t *testing.T) {
 			refresh := value(prefix + "RefreshClocks")
 			require.LessOrEqual(t, refresh*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
 			require.Greater(t, (refresh+1)*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
-			// The controller's one timer for all banks covers tRRD with tRCD: between two
-			// ACTIVE commands lies at least one column command, or a whole tRC.
+			// The controller's one timer for all banks covers tRRD with
+			// tRCD: between two ACTIVE commands is at least one column
+			// command, or a whole tRC.
 			require.GreaterOrEqual(t, value(prefix+"RcdClocks")*period, value("SdramRrdTime"), "%s: %s", profile.Name, prefix)
 			require.Less(t, value("SdramClockPhase"), period, "%s: %s", profile.Name, prefix)
 		}

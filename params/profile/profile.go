@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package profile renders the generated sources of a profile. The checkout
-// holds those of the base profile; a build of another board is made with its
-// own.
+// holds those of the base profile.
 package profile
 
 import (

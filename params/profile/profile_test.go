@@ -14,8 +14,8 @@ import (
 	"hvia/params/profile"
 )
 
-// The committed files are the base profile's; each other profile has its own
-// values and its own hash in both.
+// The committed files are the base profile's; each other profile has different
+// values and hashes in both.
 func TestFiles(t *testing.T) {
 	base, err := profile.Files(params.Base)
 	require.NoError(t, err)

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The translation ports of the core and the table's update port: arbitrates
-// them in the core domain, carries one request at a time to `att_walker` in the
-// SDRAM domain and the answers back.
+// The core's translation ports and the table's update port: arbitrates them in the core domain and
+// carries one request at a time to `att_walker` in the SDRAM domain, and its response back.
 //
-// Order: RX, TX, descriptor fetch, update. A requester that lost eight grants in a
-// row goes before those that did not (in the same order among themselves), so
-// every one is served within eight plus three grants. A grant costs one walk.
+// Priority: RX, TX, descriptor fetch, update. A requester that lost eight grants in a row is
+// promoted above the others (same order among the promoted), so each waits at most eight plus three
+// grants. A grant costs one walk.
 //
-// Update port: one operation at a time. `upd_arg_i` is the SDRAM byte address
-// (write), the handle (invalidate) or the level-1 limit; a write takes
-// `upd_count_i` dwords from the word stream. `upd_done_o` pulses when the
-// memory and every cache are up to date; with it `upd_error_o`: nothing was done,
-// because the address, count or limit is out of range (no word is taken then)
-// or no valid entry has that handle; or the memory failed, which only host memory
-// can: then a write may have been done in part, and after a limit nothing is believed. Words of a
-// write reach the table in bursts that do not cross 32-byte boundaries: the six words of a level-1
-// entry change at once for every translation.
+// Update port: one operation at a time. `upd_arg_i` is the SDRAM byte address (write), the handle
+// (invalidate) or the level-1 limit; a write takes `upd_count_i` dwords from the word stream.
+// `upd_done_o` pulses when memory and every cache are up to date. With `upd_error_o` nothing was
+// done: the address, count or limit is out of range (no word is taken), or no valid entry has the
+// handle; or the memory failed, which only host memory can: then a write may be partial, and after
+// a failed limit no handle is valid. Bursts of a write do not cross 32-byte boundaries, so the six
+// words of a level-1 entry change at once for every translation.
 //
-// Reset: `rst_ni` and `sd_rst_ni` must be asserted together at some time and may be
-// released in any order. Afterwards nothing is cached and the level-1
-// limit is 0: every handle is refused until the limit operation.
+// Reset: `rst_ni` and `sd_rst_ni` must be asserted together at some time, and may be released in
+// any order. Afterwards the caches are empty and the level-1 limit is 0: every handle fails until
+// the limit operation.
 module hvia_att_manager (
     input  logic clk_i,
     input  logic rst_ni,
@@ -60,11 +57,11 @@ module hvia_att_manager (
     output logic stat_invalidate_o,
     output logic stat_refresh_o,
 
-    // SDRAM domain: memory port of the walker. The straps stand still after reset.
+    // SDRAM domain: memory port of the walker. The straps are static after reset.
     input  logic        sd_clk_i,
     input  logic        sd_rst_ni,
     output logic        sd_quiet_o,
-    input  logic        no_overlap_i,  // strap NoAttOverlap: no level-1 entry is kept
+    input  logic        no_overlap_i,  // strap NoAttOverlap: cache no level-1 entry
     input  logic        host_i,        // strap AttInHostMemory
     input  logic        mem_init_done_i,
     input  logic        mem_refresh_i,
@@ -87,18 +84,18 @@ module hvia_att_manager (
 
   localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
   localparam logic [3:0] Bound = 4'd8;  // grants lost in a row: twice the number of requesters
-  localparam int unsigned Update = 3;   // requester index behind the three clients
+  localparam int unsigned Update = 3;   // requester index after the three clients
 
-  // A request on its way to the walker, and an answer on its way back.
+  // A request to the walker, and a response from it.
   localparam int unsigned RequestWidth = 1 + 2 + 2 + 32 + 64 + 32 + 16 + 2 + VIW;
   localparam int unsigned ResponseWidth = 1 + 2 + 3 + 32 + 13 + 2;
 
   // Update sequencer.
   typedef enum logic [1:0] {
     UpIdle,
-    UpCollect,  // words of a burst are gathered in front of the crossing
+    UpCollect,  // gathers the words of a burst before the crossing
     UpRequest,  // the operation or burst waits for its grant
-    UpAnswer    // the walker has everything; its answer is the end
+    UpAnswer    // the walker has everything; wait for its response
   } up_state_e;
   up_state_e up_state_q, up_state_d;
   logic [1:0] up_op_q;
@@ -109,7 +106,7 @@ module hvia_att_manager (
 
   // Requests and grants.
   logic [3:0] request, urgent, pool, grant;
-  logic [3:0] lost0_q, lost1_q, lost3_q;  // RX goes first anyway and loses to urgent ones only
+  logic [3:0] lost0_q, lost1_q, lost3_q;  // RX loses only to promoted requesters
   logic [3:0] lost2_q;
   logic granted, cross_valid, cross_ready;
   logic [RequestWidth-1:0] cross_req, walk_req;
@@ -161,7 +158,7 @@ module hvia_att_manager (
     endcase
   end
 
-  // Lost grants: counted while a requester waits, up to the bound.
+  // Lost grants, counted while a requester waits, saturating at the bound.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       lost0_q <= 4'd0;
@@ -247,8 +244,8 @@ module hvia_att_manager (
     end
   end
 
-  // Crossings. The word FIFO holds one burst that was granted and one that is
-  // being gathered. The reset of either side clears them all.
+  // Crossings. The word FIFO holds one granted burst and one that is being gathered. The reset of
+  // either side clears them all.
   logic both_rst_n, cross_rst_n, cross_sd_rst_n, unused_live, unused_sd_live;
   assign both_rst_n = rst_ni & sd_rst_ni;
   hvia_cdc_reset_sync u_cross_reset (
@@ -405,7 +402,7 @@ module hvia_att_manager (
       .mem_hint_addr_o
   );
 
-  // Answers to the ports.
+  // Responses to the ports.
   logic [1:0] rsp_client;
   logic rsp_level1, rsp_level2;
   assign {rsp_update, rsp_client, rsp_err_o, rsp_pa_o, rsp_bytes_o, rsp_level1, rsp_level2} = rsp;
@@ -427,8 +424,8 @@ module hvia_att_manager (
   assign stat_invalidate_o  = upd_done_o && !upd_error_o &&
       (up_op_q == hvia_pkg::AttUpdateInvalidate);
 
-  // An update that waits for words, its grant or its answer is at rest; the
-  // crossings and the walker tell when that ends.
+  // An update that waits for words, its grant or its response is quiescent; the crossings and the
+  // walker report when that changes.
   logic update_moving;
   assign update_moving = up_take || up_refused_q || word_push ||
       ((up_state_q == UpCollect) && burst_full);

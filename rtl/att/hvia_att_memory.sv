@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The memory behind `att_walker`: the SDRAM, or with `host_i` a part of host
-// memory, which costs a transaction on the system bus for each access. The
-// strap stands still after reset. With the SDRAM this is wires only.
+// The memory behind `att_walker`: the SDRAM, or with `host_i` a part of host memory, where each
+// access costs a bus transaction. The strap is static after reset. With the SDRAM this is wires
+// only.
 //
-// Host memory: level 1 lies at `level1_i`, level 2 at `level2_i`, both page
-// aligned and set before the table is used. A request crosses to the core's
-// domain with its words and becomes one transfer; it never leaves its block of 32
-// bytes. The words of a write are gathered here before the bus is asked, so
-// that a transfer never waits for them: they may come over the same bus. A
-// write is taken (`mem_req_ready_o`) when it is in memory, so the next read sees
-// it. Read data crosses back beat by beat. A bus error ends a read with
-// `mem_rerr_o`, a write with `mem_werr_o`.
+// Host memory: level 1 lies at `level1_i`, level 2 at `level2_i`, both page aligned and set before
+// the table is used. A request crosses to the core's domain with its words and becomes one transfer
+// inside its 32-byte block. A write gathers its words here before it requests the bus: they may
+// come over the same bus, and the transfer must not wait for them. A write is accepted
+// (`mem_req_ready_o`) when it is in memory, so the next read sees it. Read data crosses back beat
+// by beat. A bus error ends a read with `mem_rerr_o`, a write with `mem_werr_o`.
 module hvia_att_memory #(
     parameter int unsigned W = 32  // host bus
 ) (
@@ -59,8 +57,8 @@ module hvia_att_memory #(
     output logic           mem_rerr_o,
     input  logic           mem_hint_valid_i,
 
-    // SDRAM domain: the controller. Address, length, words and the hint's address
-    // go past this module.
+    // SDRAM domain: the controller. Address, length, words and the hint's address bypass this
+    // module.
     output logic           sdram_req_valid_o,
     input  logic           sdram_req_ready_i,
     output logic           sdram_wvalid_o,
@@ -82,7 +80,7 @@ module hvia_att_memory #(
   typedef enum logic [1:0] {
     StIdle,
     StRead,
-    StWrite  // its words have gone to the other side
+    StWrite  // its words crossed to the other side
   } state_e;
   state_e state_q, state_d;
 
@@ -91,7 +89,7 @@ module hvia_att_memory #(
   logic [32*BlockWords-1:0] words_q;
   logic [2:0]        word_place;
   logic              host_req, host_read, words_in;
-  logic [3:0]        left_q;   // dwords of a read that did not come yet
+  logic [3:0]        left_q;   // dwords of a read still to come
   logic              beat_valid, beat_take, beat_last, beat_err, read_last;
   logic [W-1:0]      beat_data;
   logic [31:0]       beat_word;
@@ -205,7 +203,7 @@ module hvia_att_memory #(
       .dst_quiet_o(sd_quiet[1])
   );
 
-  // Room for the longest read.
+  // Capacity for the longest read.
   hvia_cdc_fifo #(
       .Width(W + 2),
       .Depth(BlockWords)
@@ -238,7 +236,7 @@ module hvia_att_memory #(
   assign req_addr_o  = (ask_addr[23] ? level2_i : level1_i) + {7'd0, ask_addr[22:0], 2'b00};
   assign req_len_o   = {4'd0, ask_len, 2'b00};
   assign rready_o    = fifo_ready;
-  // A read is forgotten when the bus has it, a write when it is done.
+  // A read leaves when the bus takes it, a write when it is done.
   assign ask_take    = ask_write ? wdone_i : req_valid_o & req_ready_i;
 
   // Beats of a write.
@@ -272,7 +270,7 @@ module hvia_att_memory #(
   logic unused;
   assign unused = answer_ready;
 
-  // What waits for the bus is at rest.
+  // Waiting for the bus is quiescent.
   assign quiet_o    = (&core_quiet) & ~(req_valid_o & req_ready_i) & ~beat_sent;
   assign sd_quiet_o = (&sd_quiet) & ~word_take & ~beat_valid;
 

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Walks the two-level address translation table: one request at a time, in
-// order, so that a translation sees either all or nothing of an update.
+// Walks the two-level address translation table: one request at a time, in order, so that a
+// translation sees all or nothing of an update.
 //
-// Cached level-1 entries lie in one RAM: a line per VI for the descriptor
-// client, one line each for TX and RX. A line is named by the whole handle, so
-// an entry written anew under another generation never hits. An invalidation
-// clears the valid bit in memory first, which stops later walks from caching
-// the entry, and then scans the lines in the background; until the scan is
-// through, hits on the handle count as misses. Only then is it done.
+// Cached level-1 entries lie in one RAM: a line per VI for the descriptor client, one line each for
+// TX and RX. The tag of a line is the whole handle, so an entry rewritten under another generation
+// never hits. An invalidation first clears the valid bit in memory, so later walks do not cache the
+// entry, then scans the lines in the background; during the scan, hits on the handle count as
+// misses. It is done after the scan.
 //
-// The memory side is a plain port (request, write beats, read beats, an error
-// with the last beat or with the end of a write, a row hint that may be ignored):
-// the SDRAM stands behind it, or with `host_i` host memory (`att_memory`). Of the
-// SDRAM any address may be read, so a level-2 entry is read while the checks
-// run; in host memory an address that no check has passed is none of the
-// card's business, so there it is read behind them.
+// The memory port has requests, write beats, read beats, an error with the last beat or with the
+// end of a write, and a row hint that the memory may ignore. Behind it is the SDRAM, or with
+// `host_i` host memory (`att_memory`). Any SDRAM address may be read, so the level-2 read overlaps
+// the checks. Host memory is read only at an address that passed the checks.
 //
-// Every entry is checked before it is believed: limit, valid bit, generation,
-// then that its numbers make sense, then tag, right and bounds.
+// Every entry is checked before use: limit, valid bit, generation, consistent fields, then tag,
+// right and bounds.
 module hvia_att_walker (
     input  logic clk_i,
     input  logic rst_ni,
     output logic quiet_o,
-    // Straps, still after reset: nothing is cached; the table lies in host memory.
+    // Straps, static after reset: cache nothing; the table is in host memory.
     input  logic forgetful_i,
     input  logic host_i,
 
@@ -48,7 +45,7 @@ module hvia_att_walker (
     output logic        word_ready_o,
     input  logic [31:0] word_data_i,
 
-    // One response per translation, one per finished update.
+    // One response per translation, one per completed update.
     output logic        rsp_valid_o,
     input  logic        rsp_ready_i,
     output logic        rsp_update_o,
@@ -108,9 +105,9 @@ module hvia_att_walker (
   typedef enum logic [3:0] {
     StForget,      // clear every cache line
     StIdle,
-    StLookup,      // the cache line is on the RAM's output
+    StLookup,      // the RAM outputs the cache line
     StLevel1,      // read the level-1 entry
-    StCalc,        // hit: offset behind the first page
+    StCalc,        // hit: offset relative to the first page
     StAddress,     // hit: address of the level-2 entry
     StLevel2,      // checks, and the read of the level-2 entry
     StRespond,
@@ -121,7 +118,7 @@ module hvia_att_walker (
   } state_e;
   state_e state_q, state_d;
 
-  // The request, copied so that the crossing is free for the next one.
+  // The request, copied to free the crossing.
   logic [1:0] client_q, access_q;
   logic [31:0] handle_q, len_q;
   logic [63:0] va_q;
@@ -164,7 +161,7 @@ module hvia_att_walker (
     if (cache_re) line <= cache[cache_raddr];
   end
 
-  // Scan for copies of an invalidated handle.
+  // Scan for cached copies of an invalidated handle.
   logic scan_q, scan_read, scan_b_q, scan_match, install;
   logic [LineBits-1:0] scan_ptr_q, scan_b_ptr_q;
   logic scan_last_q;  // every line was read
@@ -175,14 +172,14 @@ module hvia_att_walker (
   assign scan_read  = scan_q && !scan_last_q && !take;
   assign scan_match = scan_q && scan_b_q && line.valid && (line.handle == inv_handle_q);
 
-  // The entry at hand.
+  // The present entry.
   logic [63:0] start_q;
   logic [31:0] level2_q, pages_q;
   logic [15:0] first_q, last_q;
   logic [31:0] attr_q;
   logic [63:0] off_q;
   logic off_borrow_q;
-  logic [35:0] rem_q;  // offset behind the first page
+  logic [35:0] rem_q;  // offset relative to the first page
   logic rem_borrow_q;  // the access starts in the first page
   logic [23:0] l2_addr_q, page_q;
   logic hit_q, rerr_q;
@@ -201,8 +198,8 @@ module hvia_att_walker (
   logic [64:0] off_hit;
   assign off_hit = {1'b0, va_q} - {1'b0, line.start};
 
-  // Offsets of 2^36 and more are out of bounds in any region; the walk of such
-  // an access reads some level-2 entry, which is then not used.
+  // Offsets of 2^36 and more are out of bounds in any region; such a walk reads some level-2 entry
+  // and does not use it.
   logic [36:0] rem_d;
   logic [15:0] first_now;
   assign first_now = (state_q == StLevel1) ? mem_rdata_i[15:0] : first_q;
@@ -211,8 +208,8 @@ module hvia_att_walker (
   logic [23:0] page_d;
   assign page_d = rem_borrow_q ? 24'd0 : rem_q[35:12] + 24'd1;
 
-  // Checks, spread over three clocks; a level-2 read takes longer than that.
-  logic [3:0] step_q;  // clocks since StLevel2 was entered, one-hot, settles at the last
+  // Checks take three clocks; a level-2 read takes longer.
+  logic [3:0] step_q;  // clocks since StLevel2 was entered, one-hot, stays at the last
   logic corrupt_q, entry_ok, right_ok;
   logic [35:0] length_q, room_q;
   logic room_borrow_q, bounds_bad_q;
@@ -238,12 +235,12 @@ module hvia_att_walker (
       (pages_q == 32'd0) || (pages_q[31:24] != 8'd0) || (level2_end > Level2Entries) ||
       (first_q == 16'd0) || (first_q > 16'd4096) || (last_q == 16'd0) || (last_q > 16'd4096);
 
-  // Judged when the steps are through: nothing speaks against the level-2 read.
+  // After the last step: all checks passed and the level-2 read may be used.
   logic sound;
   assign sound = entry_ok && !corrupt_q && (attr_q[AttrTagLsb+:16] == tag_q) && right_ok &&
       !bounds_bad_q;
 
-  logic answered;  // the level-2 entry is there, now or since an earlier clock
+  logic answered;  // the level-2 entry arrived, now or earlier
   logic l2_now_err;
   logic [31:0] l2_now;
   assign answered   = !need_l2 || !entry_ok || got_l2_q || (mem_rvalid_i && mem_rlast_i) ||
@@ -263,15 +260,15 @@ module hvia_att_walker (
     else err = hvia_pkg::AttErrorNone;
   end
 
-  logic finish;  // StLevel2: everything is known in this clock
+  logic finish;  // StLevel2: the result is known
   assign finish = (state_q == StLevel2) && step_q[3] && answered;
 
-  // Limit: entries are cleared up to the new limit, and believed only then.
+  // Limit: clear the entries up to the new limit before it takes effect.
   logic [IndexBits:0] clear_q, limit_new;
   logic limit_pending_q;
   assign limit_new = handle_q[IndexBits:0];
 
-  // The VI index of a request is below the number of VIs by the client's contract.
+  // By contract the client's VI index is below the number of VIs.
   assign own_line = line_of(client_q, vi_q);
   assign req_line = line_of(req_client_i, req_vi_i);
 
@@ -364,8 +361,8 @@ module hvia_att_walker (
     endcase
   end
 
-  // The row of the level-1 entry is opened while the cache is looked up, the
-  // likely row of the level-2 entry while the rest of the level-1 entry arrives.
+  // Open the row of the level-1 entry during the cache lookup, and the likely row of the level-2
+  // entry while the rest of the level-1 entry arrives.
   logic [23:0] l2_guess;
   assign l2_guess = level2_q[25:2] + off_q[35:12];
   always_comb begin
@@ -432,10 +429,10 @@ module hvia_att_walker (
     end else begin
       state_q <= state_d;
 
-      // Reads: whether the request was taken, and which beat comes next.
+      // Reads: whether the request was taken, and the next beat.
       if (state_d != state_q) begin
         beat_q     <= 3'd0;
-        // A back-end may take the request in the clock of the lookup already.
+        // The memory may take the request in the lookup clock.
         req_done_q <= (state_q == StLookup) && mem_req_ready_i;
       end else begin
         if (mem_req_ready_i) req_done_q <= 1'b1;
@@ -482,7 +479,7 @@ module hvia_att_walker (
           else if (mem_req_ready_i) scan_q <= 1'b1;
         end
         StForget: begin
-          // After a reset there is no update to answer.
+          // After a reset there is no update to complete.
           if (scan_last_q && limit_pending_q) begin
             if (!werr_q) limit_q <= limit_new;
             limit_pending_q <= 1'b0;
@@ -493,14 +490,14 @@ module hvia_att_walker (
         default: ;
       endcase
 
-      // The scan pointer serves the background scan and the forgetting of all lines.
+      // The scan pointer serves the background scan and the clearing of all lines.
       if (state_q == StForget) begin
         scan_last_q <= (scan_ptr_q == LastLine) && !scan_last_q;
         scan_ptr_q  <= ((scan_ptr_q == LastLine) || scan_last_q) ? '0 : scan_ptr_q + 1'b1;
       end else if (scan_q) begin
         scan_b_q <= scan_read;
         if (scan_match && install) begin
-          // The write port went to the walk: read that line again.
+          // The walk used the write port: read that line another time.
           scan_b_q    <= 1'b0;
           scan_ptr_q  <= scan_b_ptr_q;
           scan_last_q <= 1'b0;
@@ -590,7 +587,7 @@ module hvia_att_walker (
     end
   end
 
-  // A cached entry was believed when it was cached: valid, of this generation.
+  // A cached entry passed these checks when it was cached: valid, this generation.
   logic [31:0] line_attr;
   always_comb begin
     line_attr                         = 32'd0;
@@ -601,7 +598,7 @@ module hvia_att_walker (
     line_attr[AttrTagLsb+:16]         = line.tag;
   end
 
-  // Length of the region, then what is left of it behind the access's start.
+  // Length of the region, then what remains after the start of the access.
   logic [35:0] length_d;
   logic [36:0] room_d;
   logic [12:0] page_end;
@@ -626,7 +623,7 @@ module hvia_att_walker (
   assign rsp_level2_read_o = !rsp_update_o && index_ok && !rerr_q && entry_ok && need_l2 &&
       (!host_i || sound);
 
-  // At rest, or waiting for a neighbour with every register settled.
+  // Quiescent, or waiting for a neighbour with every register settled.
   logic moving;
   always_comb begin
     unique case (state_q)

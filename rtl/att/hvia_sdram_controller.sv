@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// SDRAM controller for one 32-bit PC100 device of four banks: power-up
-// sequence, refresh by deadline, open rows, one request port.
+// SDRAM controller for one 32-bit PC100 device of four banks: power-up sequence, refresh by
+// deadline, open rows, one request port.
 //
-// The device runs with burst length 1 and gets one column command per clock, so
-// a request of 1 to 8 dwords streams at full rate, may stall on write data, and
-// may be interrupted by a refresh at any beat. The command of each clock follows
-// from the open rows, a few short timers and the request as it stands; a
-// request is not copied, its fields stay until `req_ready_o`, which comes
-// with its last column command. Its dwords must lie in one row.
+// The device runs with burst length 1 and one column command per clock. So a request of 1 to 8
+// dwords streams at full rate, may stall on write data, and may be interrupted by a refresh at any
+// beat. The open rows, a few short timers and the live request select each clock's command. The
+// request is not copied: its fields are stable until `req_ready_o`, which comes with its last
+// column command. Its dwords must lie in one row.
 //
-// Read data has no back-pressure: `rvalid_o` four clocks after its column
-// command was decided. A hint opens a row ahead of a request and promises nothing.
+// Read data has no back-pressure: `rvalid_o` comes four clocks after the column command was
+// decided. A hint opens a row ahead of a request and promises nothing.
 //
-// `slow_i` chooses the clock counts for an SDRAM clock of `SdramSlowClockPeriod`
-// and stands still after reset.
+// `slow_i` selects the clock counts for an SDRAM clock of `SdramSlowClockPeriod` and is static
+// after reset.
 //
-// Address: the upper half of the memory (level 2) has its own two banks, so
-// that a walk does not close the rows of level 1; neighbouring rows alternate
-// between the two banks of their half.
+// Address: the upper half of the memory (level 2) has its own two banks, so a walk does not close
+// the rows of level 1. Neighbouring rows alternate between the two banks of their half.
 module hvia_sdram_controller (
     input  logic        clk_i,
     input  logic        rst_ni,
@@ -65,7 +63,7 @@ module hvia_sdram_controller (
   localparam logic [2:0] ModeReload = 3'(hvia_params_pkg::SdramMrdClocks - 1);
   localparam logic [2:0] WriteReload = 3'(hvia_params_pkg::SdramWrClocks - 1);
 
-  // Clock counts that follow from times.
+  // Clock counts derived from times.
   logic [47:0] power_up_clocks, refresh_clocks;
   logic [3:0] act_reload, act_column, act_precharge;
   logic [2:0] pre_reload;
@@ -112,8 +110,8 @@ module hvia_sdram_controller (
   logic [11:0] row0_q, row1_q, row2_q, row3_q;
   logic [3:0] beat_q;
 
-  // Timers in clocks. One timer serves all banks: the port works on one request
-  // at a time, so a timer per bank would buy a clock in rare cases only.
+  // Timers in clocks. One timer serves all banks: the port serves one request at a time, so a timer
+  // per bank would rarely save a clock.
   logic [3:0] act_timer_q;  // since ACTIVE or REFRESH
   logic [2:0] pre_timer_q;  // since PRECHARGE or MODE REGISTER SET
   logic [2:0] wr_timer_q;  // since WRITE
@@ -130,7 +128,7 @@ module hvia_sdram_controller (
 
   assign due = timebase_i >= deadline_q;
 
-  // The row to work on: the request's, else the hint's.
+  // The row in demand: the request's, else the hint's.
   logic [23:0] target;
   logic [ 1:0] bank;
   logic [11:0] row, open_row;
@@ -308,8 +306,8 @@ module hvia_sdram_controller (
   assign stat_refresh_o  = cmd_q == CmdRefresh;
   assign stat_activate_o = cmd_q == CmdActive;
 
-  // At rest: waiting for the power-up or refresh deadline with every short timer
-  // run down, the pins back at NOP and no beat under way.
+  // Quiescent: waiting for the power-up or refresh deadline with every short timer expired, the
+  // pins at NOP and no beat in flight.
   logic waiting;
   assign waiting = (state_q == StRun) ? (dqm_q == 4'h0) : (state_q == StPowerUp);
   assign quiet_o = waiting && !due && (cmd_d == CmdNop) && (cmd_q == CmdNop) &&

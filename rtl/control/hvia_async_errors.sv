@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Collects asynchronous errors. Several engines may report one in the same clock; each has a place
-// to wait in, and one a clock goes on to the registers, the lowest source first. A source must not
-// report again before its turn has come: either it takes longer for an error than those before it
-// together keep it waiting, or it looks at its ready.
+// Collects asynchronous errors. Several engines may report one in the same clock; each has one
+// slot, and one error per clock goes on to the registers, the lowest source first. A source must
+// not report before its last error has left its slot: its errors are far enough apart, or it checks
+// its ready.
 module hvia_async_errors #(
     parameter int unsigned Sources = 7
 ) (

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The card's event counters: 128 counters of 32 bits, wrapping, numbered as
-// `layout` lists them. Each bit of `strobe_i` counts one event of its counter
-// in that clock.
+// The card's event counters: 128 wrapping counters of 32 bits, numbered as in `layout`. Each bit of
+// `strobe_i` counts one event of its counter in that clock.
 //
-// The counts live in a RAM with one update per clock. Events wait in two bit
-// planes, a number from 0 to 3 for each counter; serving a counter takes all of
-// it in one addition. The fullest go first, and among equals those that were not
-// served yet in the present round, so that a counter hit in every clock is neither
-// lost nor keeps the others waiting for ever. Nothing is lost as long as no counter
-// collects more than three events between two services: three counters may be hit
-// in every clock for ever, a fourth may not. The card has no four such events. The
-// checker fires in every simulation that loses one.
+// The counts live in a RAM with one update per clock. Pending events are held in two bit planes, a
+// number from 0 to 3 per counter; one addition serves all of it. The highest numbers are served
+// first, and among equals those not served in the present round, so a counter that is hit in every
+// clock neither loses events nor starves the others. No event is lost unless a counter collects
+// more than three between two services: three counters may be hit in every clock forever, a fourth
+// may not. The card has no four such events, and the checker detects a loss.
 //
-// A read answers one clock after the index, and lags behind events by the
-// services that are still due.
+// A read returns one clock after the index, and lags behind events by the services still due.
 //
-// The RAM is not reset: one bit per counter says whether it was written since
-// reset, and one without it counts from 0. So counting begins with the first
-// clock after reset and needs no walk that clears the RAM.
+// The RAM is not reset: one bit per counter records whether it was written since reset; until then
+// the count is 0. So counting starts with the first clock after reset.
 module hvia_counters (
     input  logic         clk_i,
     input  logic         rst_ni,
@@ -28,7 +23,7 @@ module hvia_counters (
     output logic         quiet_o
 );
 
-  // Mask of the indices whose bit `b` is set, to turn one hot into binary.
+  // Mask of the indices whose bit `b` is set: converts one-hot to binary.
   localparam logic [127:0] Index0 = {64{2'b10}};
   localparam logic [127:0] Index1 = {32{4'b1100}};
   localparam logic [127:0] Index2 = {16{8'hf0}};

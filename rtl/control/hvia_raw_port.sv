@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The raw-frame port: plain Ethernet frames of the agent, through a transmit and
-// a receive ring in host memory (see `raw_ring` for what happens to an entry).
-// This module shares one host bus requester among the two rings, at most one read
-// and one write under way, and hands entries to the engines.
+// The raw-frame port: plain Ethernet frames of the agent, through a transmit and a receive ring in
+// host memory (`raw_ring` describes the life of an entry). This module shares one host bus
+// requester between the rings, with at most one read and one write in flight, and passes entries to
+// the engines.
 //
-// Status goes before fetch, and the rings take turns.
+// Status writes precede fetches, and the rings take turns.
 //
-// The interrupt of an entry is raised when its status is on the bus; when that
-// write failed there is none, and the ring goes on.
+// The interrupt of an entry is raised when its status is in memory. If that write failed there is
+// no interrupt, and the ring continues.
 module hvia_raw_port #(
     parameter int unsigned W = 32
 ) (
@@ -82,7 +82,7 @@ module hvia_raw_port #(
   localparam int unsigned Lanes = W / 32;
   localparam int unsigned StatusLane = (hvia_pkg::RawEntryStatusOffset / 4) % Lanes;
 
-  // Rings lie at multiples of 16.
+  // Rings are aligned to 16 bytes.
   logic [7:0] unused_base;
   assign unused_base = {tx_base_i[3:0], rx_base_i[3:0]};
 
@@ -132,7 +132,7 @@ module hvia_raw_port #(
       .stat_error_o  (stat_raw_transmit_error_o),
       .quiet_o       (ring_quiet[0])
   );
-  // The ring refuses frames that need more bits.
+  // The ring rejects frames that need more bits.
   logic [1:0] unused_tx_len;
   assign {unused_tx_len, rawtx_len_o} = tx_len;
 
@@ -176,7 +176,7 @@ module hvia_raw_port #(
   );
   assign rawrx_capacity_o = 16'(rx_len);
 
-  // Requests: one stands in a register until the bus has taken it.
+  // Requests: one is held in a register until the bus takes it.
   logic req_valid_q, req_write_q, wvalid_q;
   logic [31:0] req_addr_q, wdata_q;
   logic reading_q, read_rx_q, writing_q, write_rx_q;
@@ -185,7 +185,7 @@ module hvia_raw_port #(
   assign issue_status  = !req_valid_q && !writing_q && (|status_valid);
   assign issue_fetch   = !req_valid_q && !reading_q && (|fetch_valid) && !issue_status;
   assign issue         = issue_status || issue_fetch;
-  // Turns: the ring that was not served last goes first.
+  // Turns: the ring that was not served last is first.
   assign choose_status = status_valid[1] && !(status_valid[0] && write_rx_q);
   assign choose_fetch  = fetch_valid[1] && !(fetch_valid[0] && read_rx_q);
   assign status_ready  = {issue_status && choose_status, issue_status && !choose_status};
@@ -239,8 +239,7 @@ module hvia_raw_port #(
   assign wstrb_o     = (W / 8)'(4'hf) << (4 * StatusLane);
   assign rready_o    = reading_q;
 
-  // The first two dwords of an entry are address and length; the rest is passed
-  // over.
+  // The first two dwords of an entry are address and length; the rest is ignored.
   logic [63:0] first_q;
   if (Lanes > 1) begin : g_wide
     always_ff @(posedge clk_i) begin

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One ring of raw-frame entries: which entry is read next, which is with the
-// engine, whose status is to be written. `raw_port` has one for each direction.
+// One ring of raw-frame entries: the entry to read next, the one with the engine, the one whose
+// status is to be written. `raw_port` has one ring per direction.
 //
-// Up to `Depth` entries are on the card at a time: read ahead, with the engine
-// (one), or finished and waiting for their status to be written. So a burst of
-// frames finds buffers at hand, and the engine never waits for a status write.
-// Entries come back to software in order; `head_o` is the first that has not.
+// Up to `Depth` entries are on the card at a time: read ahead, with the engine (one), or finished
+// and waiting for their status write. So a burst of frames finds buffers, and the engine never
+// waits for a status write. Entries return to software in order; `head_o` is the first that has
+// not.
 //
-// An entry that cannot be used (it could not be read, its length is out of range,
-// its buffer is not inside one page) goes back with Error and never reaches the
-// engine.
+// An unusable entry (failed read, length out of range, buffer not inside one page) returns with
+// Error and never reaches the engine.
 //
-// `restart_i` (software wrote Base or Size) forgets everything but what is under
-// way: a read or a status write that was requested, and the frame the engine is
-// at. These run to their end, because they cannot be called back, and have no
-// effect on the ring; `busy_o` is 1 until then.
+// `restart_i` (software wrote Base or Size) drops everything except what is in flight: a requested
+// read or status write, and the engine's frame. These cannot be cancelled; they finish without
+// effect on the ring, and `busy_o` is 1 until then.
 module hvia_raw_ring #(
     parameter bit          Transmit = 1'b0,
     parameter int unsigned DepthLog2 = 2
@@ -39,7 +37,7 @@ module hvia_raw_ring #(
     input  logic [31:0] fetch_pa_i,
     input  logic [31:0] fetch_len_i,
 
-    // Engine: takes an entry, and later ends it. Address and length stay until then.
+    // Engine: takes an entry, and later finishes it. Address and length are stable until then.
     output logic        entry_valid_o,
     input  logic        entry_ready_i,
     output logic [31:0] entry_pa_o,
@@ -57,7 +55,7 @@ module hvia_raw_ring #(
     input  logic        status_done_i,
     input  logic        status_err_i,
 
-    output logic written_o,  // the status of entry `head_o` is on the bus
+    output logic written_o,  // the status of entry `head_o` is in memory
     output logic stat_good_o,
     output logic stat_error_o,
     output logic quiet_o
@@ -69,13 +67,13 @@ module hvia_raw_ring #(
   localparam logic [31:0] MaxTransmit = 32'(hvia_pkg::MaxFrame);
   localparam logic [31:0] PageBytes = hvia_pkg::AttPageBytes;
 
-  // Entries on the card: `ready_q` that were read, from slot `slot_q` on, the
-  // first of them perhaps with the engine; before it `done_q` that are finished.
+  // Entries on the card: `ready_q` were read, from slot `slot_q` on, the first perhaps with the
+  // engine; the `done_q` before them are finished.
   logic [DepthLog2-1:0] slot_q, put_slot, write_slot;
   logic [CountBits-1:0] ready_q, ready_d, done_q, done_d;
   logic [7:0] fetch_q, fetch_d, head_q, head_d, mask;
 
-  // Under way; stale: from before a restart.
+  // In flight; stale: from before a restart.
   logic fetching_q, fetching_d, fetch_stale_q, fetch_stale_d;
   logic using_q, using_d, use_stale_q, use_stale_d;
   logic writing_q, writing_d, write_stale_q, write_stale_d;
@@ -146,7 +144,7 @@ module hvia_raw_ring #(
   assign returned  = status_done_i && !write_stale_q && !restart_i;
   assign written_o = returned && !status_err_i;
 
-  // Books.
+  // Pointers and counts.
   logic drop;
   assign drop = finish && (use_stale_q || restart_i);
   always_comb begin

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The card's registers behind BAR 0, as listed in `layout`, and the way of BAR 1
-// accesses to the doorbell block.
+// The card's registers behind BAR 0, as listed in `layout`, and the path of BAR 1 accesses to the
+// doorbell block.
 //
-// Two resets meet here. The target side (`rst_ni`) lives as long as the PCI side,
-// so that the host is answered during a soft reset; what the registers hold is
-// cleared with the core (`core_rst_ni`). From the request of a soft reset until
-// its end writes to registers and doorbells are taken and dropped, `enable_o` is
-// 0, and reads are answered.
+// Two resets meet here. The target side (`rst_ni`) lives as long as the PCI side, so the host gets
+// responses during a soft reset; the register contents are cleared with the core (`core_rst_ni`).
+// From the request of a soft reset to its end, writes to registers and doorbells are accepted and
+// dropped, `enable_o` is 0, and reads work.
 //
-// Reads are answered two clocks after `tgt_rvalid_i`. Offsets without a register
-// and all of BAR 1 read 0; writes to them, and to read-only registers, have no
-// effect. A doorbell write may be held back by the doorbell block; register
-// writes never are.
+// A read returns two clocks after `tgt_rvalid_i`. Offsets without a register and all of BAR 1 read
+// 0; writes to them, and to read-only registers, have no effect. The doorbell block may stall a
+// doorbell write; register writes never stall.
 //
-// Raw rings: a write to a ring's Base or Size starts the ring anew
-// (`*_restart_o`): Head and Tail become 0. A Size above 8 is stored as 0, off.
+// Raw rings: a write to a ring's Base or Size restarts the ring (`*_restart_o`): Head and Tail
+// become 0. A Size above 8 is stored as 0, off.
 //
-// Asynchronous errors wait in a small queue, the oldest first; a read of
-// AsyncErrorInfo takes one. With the queue full the error is dropped, but not the
-// knowledge of whose it was: one bit for each VI stays, so that software can tell
-// the VIs that it must no longer trust from those that go on.
+// Asynchronous errors wait in a small queue, oldest first; a read of AsyncErrorInfo takes one. With
+// a full queue the error is dropped, but one bit per VI records it, so software knows which VIs it
+// can no longer trust.
 //
-// Notifications are kept by `notify`; here are the two registers that lead to it. A
-// read of NotifyInfo takes the name away in the clock in which it is sampled.
+// `notify` owns the notifications; this module has the two registers that access it. A read of
+// NotifyInfo removes the name in the clock in which it is sampled.
 module hvia_registers #(
     parameter int unsigned DataBytes = 4,
     parameter int unsigned Ports     = 1
@@ -73,7 +70,7 @@ module hvia_registers #(
     input  logic        cmd_busy_i,
     output logic        stat_command_ignored_o,
 
-    // Raw port; `*_busy_i`: the ring has an entry under way
+    // Raw port; `*_busy_i`: the ring has an entry in flight
     output logic [31:0] att_level1_o,
     output logic [31:0] att_level2_o,
     output logic [31:0] rawtx_base_o,
@@ -89,7 +86,7 @@ module hvia_registers #(
     input  logic [ 7:0] rawrx_head_i,
     input  logic        rawrx_busy_i,
 
-    // Causes of interrupts, one clock each
+    // Interrupt causes, one clock each
     input  logic       irq_command_done_i,
     input  logic       irq_raw_receive_i,
     input  logic       irq_raw_transmit_i,
@@ -111,7 +108,7 @@ module hvia_registers #(
     output logic quiet_o
 );
 
-  // What this card can do.
+  // Capabilities of this card.
   localparam logic [2:0] Reliability =
       hvia_pkg::ReliabilityUnreliable | hvia_pkg::ReliabilityDelivery |
           hvia_pkg::ReliabilityReception;
@@ -119,7 +116,7 @@ module hvia_registers #(
   localparam logic [3:0] QueuesLog2  = 4'(hvia_params_pkg::CompletionQueuesLog2);
 
   localparam logic [3:0] MaxRingLog2 = 4'd8;
-  // Causes of interrupts.
+  // Interrupt causes.
   localparam int unsigned Causes = hvia_pkg::RegisterInterruptStatusNotifyBit + 1;
 
   localparam logic [31:0] Version =
@@ -133,7 +130,7 @@ module hvia_registers #(
       (32'(RDMARead) << hvia_pkg::RegisterCapabilityRDMAReadBit) |
       (32'(QueuesLog2) << hvia_pkg::RegisterCapabilityCompletionQueuesLog2Lsb);
 
-  // Bits of a write that its byte enables let through.
+  // Bits of a write that its byte enables select.
   function automatic logic [31:0] merge(input logic [31:0] old, input logic [31:0] data,
                                         input logic [3:0] be);
     logic [31:0] mask;
@@ -141,7 +138,7 @@ module hvia_registers #(
     merge = (old & ~mask) | (data & mask);
   endfunction
 
-  // What the registers hold.
+  // Register contents.
   logic        enable_q, enable_d;
   logic [Causes-1:0] irq_status_q, irq_status_d, irq_enable_q, irq_enable_d, irq_set;
   logic [47:0] mac_q, mac_d;
@@ -240,7 +237,7 @@ module hvia_registers #(
     end
     if (rawtx_restart_o) rawtx_tail_d = 8'd0;
     if (rawrx_restart_o) rawrx_tail_d = 8'd0;
-    // A cause that comes up while software clears it stays pending.
+    // A cause that is set while software clears it stays pending.
     irq_status_d = irq_status_d | irq_set;
   end
 
@@ -254,8 +251,8 @@ module hvia_registers #(
     irq_set[hvia_pkg::RegisterInterruptStatusNotifyBit]          = irq_notify_i;
   end
 
-  // A command starts only where it can be carried out and its address is whole;
-  // any other write is counted, so that a driver's mistake leaves a trace.
+  // A command starts only if it can be executed and its address is complete; any other write is
+  // counted, so a driver's mistake is visible.
   assign cmd_valid_o = command_write && (tgt_wbe_i == 4'hf) && ready_i && !cmd_busy_i;
   assign cmd_addr_o  = tgt_wdata_i;
   assign stat_command_ignored_o = command_write && !cmd_valid_o;
@@ -310,8 +307,8 @@ module hvia_registers #(
   assign rawrx_size_o = rawrx_size_q;
   assign rawrx_tail_o = rawrx_tail_q;
 
-  // Asynchronous errors. Head and tail have a bit more than an index, so that full
-  // and empty differ. A read makes room for an error of the same clock.
+  // Asynchronous errors. Head and tail have one bit more than an index to distinguish full from
+  // empty. A read frees a slot for an error of the same clock.
   localparam int unsigned AsyncLog2 = $clog2(hvia_pkg::AsyncErrorSlots);
 
   logic [15:0]          async_mem [hvia_pkg::AsyncErrorSlots];
@@ -344,7 +341,7 @@ module hvia_registers #(
       // A loss in the clock of a read belongs to the next one.
       if (async_drop) begin
         async_overflow_q <= 1'b1;
-        // The link is of no VI; State has it.
+        // The link belongs to no VI; State reports it.
         if ((async_code_i != hvia_pkg::AsyncErrorLinkDown) &&
             (async_code_i != hvia_pkg::AsyncErrorLinkUp)) begin
           async_dropped_q[async_vi_i] <= 1'b1;
@@ -357,8 +354,8 @@ module hvia_registers #(
     if (async_keep) async_mem[async_tail_q[AsyncLog2-1:0]] <= {async_vi_i, async_code_i};
   end
 
-  // Whether the card is idle depends on raw bits of other clock domains (`settled_o` of cdc_sync),
-  // so a read of State shows it as it was two clocks before.
+  // Whether the card is quiescent depends on raw bits of other clock domains (`settled_o` of
+  // `cdc_sync`), so a read of State shows it as of two clocks earlier.
   logic card_quiet, card_quiet_settled;
   hvia_cdc_sync u_card_quiet (
       .clk_i,
@@ -368,8 +365,8 @@ module hvia_registers #(
       .settled_o(card_quiet_settled)
   );
 
-  // Reads: the address goes to the counters and selects the register in the first
-  // clock, the word stands in the second. What a read takes away goes in the first.
+  // Reads: the first clock passes the address to the counters and selects the register, the second
+  // returns the word. A read's side effect is in the first clock.
   typedef enum logic [1:0] {
     RdIdle,
     RdWord,

@@ -3,20 +3,18 @@
 // Resets of the card. Both kinds end in the same sequence:
 //
 //   RST# (`rst_ni`, asynchronous): everything is reset at once; the reset of
-//   each domain is released synchronously to its own clock.
-//   Soft reset (`soft_reset_i`, from the Control register): first the PCI
-//   master is told to take no new request (`quiesce_o`) and is waited for, so
-//   that no transaction is cut off on the bus; then the core, SDRAM and MAC
-//   domains are reset while the PCI side, configuration space and target lives
-//   on (`bus_rst_no` stays released).
+//   each domain is released synchronously to its clock.
+//   Soft reset (`soft_reset_i`, from the Control register): the PCI master stops
+//   taking requests (`quiesce_o`) and finishes, so that no bus transaction is
+//   cut off; then the core, SDRAM and MAC domains are reset while the PCI side,
+//   configuration space and target keep running (`bus_rst_no` stays released).
 //
-// `busy_o` is 1 from the request until every domain has left its reset, after
-// power-up as well. The wait for the bus ends because every transaction on it
-// ends, and with BusMaster off no pending one begins; the waits for the domains
-// take a few of their own clocks.
+// `busy_o` is 1 from the request, or power-up, until every domain has left its reset. The wait for
+// the bus ends because every transaction ends, and with BusMaster off no pending one starts; the
+// waits for the domains take a few of their clocks.
 //
-// The straps are sampled while the domains are in reset and stand still after
-// it, so they may drive logic of any domain.
+// The straps are sampled while the domains are in reset and are static afterwards, so they may
+// drive logic of any domain.
 module hvia_reset_control (
     input logic clk_i,
     input logic rst_ni,
@@ -44,7 +42,7 @@ module hvia_reset_control (
     StAssert,   // the domains are in reset
     StRelease,  // they leave it, each by its own clock
     StRun,
-    StQuiesce   // the PCI master finishes what it has begun
+    StQuiesce   // the PCI master finishes what it started
   } state_e;
   state_e state_q, state_d;
 
@@ -56,8 +54,8 @@ module hvia_reset_control (
       .live_o (bus_live)
   );
 
-  // A flip-flop of its own drives the asynchronous resets: no logic that could
-  // glitch lies between, but the gate with the pin's reset.
+  // A dedicated flip-flop drives the asynchronous resets: only the gate with the pin's reset is
+  // between, so nothing can glitch.
   logic domains_rst_nq, domains_arst_n;
   assign domains_arst_n = bus_rst_no & domains_rst_nq;
 
@@ -125,8 +123,8 @@ module hvia_reset_control (
   assign busy_o    = state_q != StRun;
   assign quiesce_o = state_q == StQuiesce || state_q == StAssert;
 
-  // While domains enter or leave reset their synchronisers move by clocks that
-  // this one does not see, so only a settled running card is quiet.
+  // While domains enter or leave reset, clocks unknown to this one move their synchronisers, so
+  // only a settled running card is quiescent.
   assign quiet_o = live_settled && all_live &&
       ((state_q == StRun && !soft_reset_i) || (state_q == StQuiesce && !bus_idle_i));
 

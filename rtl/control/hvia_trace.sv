@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Trace port. One lane per engine; every lane gets the same timebase. The lanes are registered, so
-// that a logger outside never lengthens a path inside.
+// Trace port, one lane per engine, all with the same timebase. The lanes are registered, so an
+// external logger never lengthens an internal path.
 module hvia_trace #(
     parameter int unsigned Lanes = 9
 ) (

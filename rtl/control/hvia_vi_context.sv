@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The contexts of all VIs in one RAM: one write port for `vi_manager`, four
-// synchronous read ports (0 descriptor_fetch, 1 tx_engine, 2 rx_engine,
-// 3 vi_manager) that answer one clock after the index.
+// The contexts of all VIs in one RAM: one write port for `vi_manager`, four synchronous read ports
+// (0 descriptor_fetch, 1 tx_engine, 2 rx_engine, 3 vi_manager) that return one clock after the
+// index.
 //
-// Context word: [31:0] Attributes as in `layout`, [63:32] MaxTransferSize,
-// [111:64] PeerMac (wire byte 0 in bits 71:64), [127:112] PeerVI.
+// Context word: [31:0] Attributes as in `layout`, [63:32] MaxTransferSize, [111:64] PeerMac (wire
+// byte 0 in bits 71:64), [127:112] PeerVI.
 //
-// The RAM is not reset. One bit per VI says whether its state is other than
-// Free; without it the port reads the Free word, so that neither what the RAM
-// held at power-up nor what an earlier owner of the index left is ever seen.
+// The RAM is not reset. One bit per VI records whether its state is other than Free; without it the
+// port reads the Free word, so contents from power-up or an earlier owner of the index are never
+// visible.
 //
-// A read in the clock of a write to the same index gives the word before the
-// write; `vi_manager` allows for that before it looks whether engines drained.
+// A read in the clock of a write to the same index returns the word before the write; `vi_manager`
+// allows for that before it checks whether the engines drained.
 //
-// `hold_valid_i` takes one VI out of `live_o` without touching its state:
-// `vi_manager` uses it to end a storm of doorbells during a disconnect.
+// `hold_valid_i` removes one VI from `live_o` without a change of its state: `vi_manager` ends a
+// storm of doorbells during a disconnect with it.
 module hvia_vi_context (
     input logic clk_i,
     input logic rst_ni,
@@ -56,8 +56,8 @@ module hvia_vi_context (
 
   assign live_o = hold_valid_i ? (live_q & ~(hvia_params_pkg::VICount'(1) << hold_vi_i)) : live_q;
 
-  // Read ports. The index is kept beside the word: a port is settled when the
-  // word it shows belongs to the index it is asked for.
+  // Read ports. The index is stored with the word: a port is settled when its word belongs to the
+  // requested index.
   logic [3:0] settled;
   for (genvar p = 0; p < 4; p++) begin : g_read
     hvia_params_pkg::vi_t vi_q;

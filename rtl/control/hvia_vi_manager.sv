@@ -1,48 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries out the agent's command blocks, one at a time: fetches the block,
-// checks opcode, arguments and the VI's state, drives the translation table's
-// update port, the VI contexts, the engines' sequence numbers and the drain
-// signals, writes Detail and Status in one write (Status last) and raises the
-// interrupt after that write is on the bus.
+// Executes the agent's command blocks, one at a time: fetches the block, checks opcode, arguments
+// and the VI's state, drives the translation table's update port, the VI contexts, the engines'
+// sequence numbers and the drain signals, writes Detail and Status in one write (Status last) and
+// raises the interrupt after that write.
 //
-// Page lists are read in bursts into a buffer that has room for the whole burst,
-// so that the table's pace never holds the system bus, and a burst that fails
-// leaves nothing half written.
+// Page lists are read in bursts into a buffer with space for the whole burst, so the table never
+// stalls the system bus, and a failed burst leaves nothing half written.
 //
 // Order of the steps:
 //   RegisterMemory    level 2, then level 1: the handle works when all is there.
-//   DeregisterMemory  invalidate, so that no new access can begin; wait until no
-//                     engine holds an access that began earlier; have receive_store
-//                     mark the descriptors on the chip that the handle reached, and
-//                     wait again for what had begun to use one of them.
-//   ConnectVI         sequence numbers of both engines, with the numbers of the transport for the
+//   DeregisterMemory  invalidate, so that no new access starts; wait until no
+//                     engine holds an earlier access; have receive_store mark the
+//                     descriptors on the chip that the handle reached; wait for
+//                     users of one of them that started before.
+//   ConnectVI         sequence numbers of both engines and the transport parameters of the
 //                     ledger, then state Connected.
 //   DisconnectVI      state Error and `flush`, which together complete both queues
 //                     as flushed; wait until the VI's work has left every engine and
 //                     queue; then state Idle.
-//   DestroyVI         the same with doorbells of the VI refused, then Free.
+//   DestroyVI         the same with the VI's doorbells rejected, then Free.
 //   ResetVI           state Free, both queues cleared, then wait for the engines.
 //   CreateCompletionQueue, DestroyCompletionQueue, ResizeCompletionQueue
-//                     `completion` carries them out, between two completions, and knows
+//                     `completion` executes them between two completions, and knows
 //                     whether the number is in use.
 //
-// CreateVI, ModifyVI and ConnectVI tell `completion` which completion queues the VI's
-// work queues are tied to, in the clock in which the context is written. DestroyVI and
-// ResetVI tell nothing: a Free VI completes nothing, and CreateVI comes before all else.
+// CreateVI, ModifyVI and ConnectVI pass the completion queues of the VI's work queues to
+// `completion` in the clock in which the context is written. DestroyVI and ResetVI pass nothing: a
+// Free VI completes nothing, and CreateVI precedes any other use.
 //
-// Every wait ends. Host bus transactions end, by abort if need be. The update port
-// serves within a bounded number of walks, and `completion` within one completion,
-// three transactions at most. Engines hold a piece of work for a
-// bounded number of host bus transactions and walks. New work for a drained handle
-// cannot begin, and a VI that is Free or held takes no doorbells. One in state Error
-// still takes them, so a process could ring for ever and keep DisconnectVI from
-// ending; after `Patience` clocks, more than a full queue takes to flush, the VI is
-// therefore held as well, and what is queued by then is the last.
+// Every wait ends. Host bus transactions end, by abort if need be. The update port serves within a
+// bounded number of walks, `completion` within one completion (at most three transactions). Engines
+// hold a piece of work for a bounded number of bus transactions and walks. No new work for a
+// drained handle starts, and a VI that is Free or held takes no doorbells. A VI in state Error
+// still takes them, so a process could ring forever and block DisconnectVI. So after `Patience`
+// clocks, more than a full queue takes to flush, the VI is held too, and only what is queued by
+// then is flushed.
 //
-// A command address that is not 64-byte aligned is refused and counted. When the
-// result cannot be written the command is counted as an error and raises no
-// interrupt.
+// A command address that is not 64-byte aligned is rejected and counted. A command whose result
+// cannot be written counts as an error and raises no interrupt.
 module hvia_vi_manager #(
     parameter int unsigned W = 32,
     parameter int unsigned Patience = hvia_params_pkg::DisconnectPatience
@@ -121,8 +117,8 @@ module hvia_vi_manager #(
     output hvia_params_pkg::vi_t drain_vi_o,
     input  logic        drain_handle_busy_i,
     input  logic        drain_vi_busy_i,
-    output logic        flush_o,        // complete all that drain_vi has posted
-    output logic        stale_start_o,  // look for descriptors that drain_handle reached
+    output logic        flush_o,        // complete everything posted to drain_vi
+    output logic        stale_start_o,  // search for descriptors that drain_handle reached
 
     // Translation table
     output logic        upd_valid_o,
@@ -182,19 +178,19 @@ module hvia_vi_manager #(
     StUpdate,       // an operation waits for the update port
     StUpdateWords,
     StUpdateDone,
-    StSequence,     // sequence numbers go to the engines, the transport's to the ledger
-    StQueue,        // `completion` carries out a command
+    StSequence,     // the engines get sequence numbers, the ledger its parameters
+    StQueue,        // `completion` executes a command
     StContext,      // the context is written
-    StClear,        // the queues forget the VI
-    StSettle,       // what an engine read before the write shows in its busy line now
+    StClear,        // the queues drop the VI
+    StSettle,       // the busy lines catch up with engines that read before the write
     StDrain,        // wait for the engines; not busy on two consecutive clocks
     StDrained,
-    StStale,        // descriptors on the chip are marked
+    StStale,        // mark descriptors on the chip
     StResult        // Detail and Status are written
   } state_e;
   state_e state_q, state_d;
 
-  // What the update port is used for.
+  // Use of the update port.
   typedef enum logic [1:0] {
     UpList,
     UpEntry,
@@ -231,19 +227,18 @@ module hvia_vi_manager #(
     assign rd_word = rdata_i;
   end
 
-  // Page list: `chunk_q` words of the buffer are in use, `fill_q` counts them in
-  // and out.
+  // Page list: `chunk_q` words of the buffer are in use; `fill_q` counts them in and out.
   logic [31:0] buffer[0:(1<<BufferBits)-1];
   logic [10:0] chunk, chunk_max, chunk_q, fill_q, fill_d;
   logic fill_last, word_put, list_more;
-  // A burst that begins inside a beat ends with a beat all the same.
+  // A burst that starts inside a beat still ends with a beat.
   assign chunk_max = (Lanes > 1) ? BurstWords - 11'(LaneBits'(list_addr_q[31:2])) : BurstWords;
   assign chunk     = (list_count_q > 32'(chunk_max)) ? chunk_max : list_count_q[10:0];
   assign fill_last = fill_q + 11'd1 == chunk_q;
   assign word_put  = upd_wvalid_o && upd_wready_i;
   assign list_more = list_count_q != 32'd0;
 
-  // Last lane or last word: the beat can go.
+  // Last lane or last word: the beat is consumed.
   logic read_end;
   assign read_end = (state_q == StFetchData) ? (word_q == WordLast) : fill_last;
   assign rready_o = rd_error || (rd_take && ((Lanes == 1) || (lane_q == LastLane) || read_end));
@@ -269,7 +264,7 @@ module hvia_vi_manager #(
        (list_end <= 13'(hvia_pkg::AttPageBytes)) && (level2_q[1:0] == 2'd0) &&
        (level2_q >= hvia_pkg::AttLevel2Base) && (level2_end <= {1'b0, hvia_pkg::AttSdramBytes}));
 
-  // Result of a check, and where a command that passes goes next.
+  // Result of a check, and the next state of a command that passes.
   logic [7:0] verdict;
   state_e first;
   always_comb begin
@@ -360,7 +355,7 @@ module hvia_vi_manager #(
       is_disconnect && !hold_q;
   assign impatient  = waiting && (timebase_i >= deadline_q);
 
-  // Result: request and beats go independently.
+  // Result: request and beats proceed independently.
   logic req_sent_q, req_take, beat_take;
   logic [1:0] beat_q;
   assign req_take  = req_valid_o && req_ready_i;
@@ -469,7 +464,7 @@ module hvia_vi_manager #(
     endcase
     if (update_end) begin
       if (upd_error_i) begin
-        // Nothing was done: the table knows no such entry, or its memory failed.
+        // Nothing was done: the table has no such entry, or its memory failed.
         status_d = hvia_pkg::CommandStatusBadArgument;
         state_d  = StResult;
       end else if (update_q == UpInvalidate) begin
@@ -517,12 +512,12 @@ module hvia_vi_manager #(
     end
   end
 
-  // What needs no reset: it is written before it is used.
+  // No reset: these are written before use.
   always_ff @(posedge clk_i) begin
     if (start) begin
       block_q <= cmd_addr_i;
       word_q  <= 4'd0;
-      // Until the block is known the index of the trace is 0.
+      // Until the block is read, the index of the trace is 0.
       index_q <= 32'd0;
     end
     if (state_q == StFetchData && rd_take) begin
@@ -614,7 +609,7 @@ module hvia_vi_manager #(
   assign led_init_valid_o     = state_q == StSequence && !led_done_q;
   assign seq_init_transport_o = payload_q[8*hvia_pkg::VIContextWindowOffset+:32];
 
-  // Completion queues. A context that is written from the block brings its ties.
+  // Completion queues. A context written from the block carries its ties.
   assign cq_tie_valid_o   = state_q == StContext && !(is_destroy || is_reset || is_disconnect);
   assign cq_tie_vi_o      = index_q[hvia_params_pkg::VICountLog2-1:0];
   assign cq_tie_send_o    = payload_q[8*hvia_pkg::VIContextSendCompletionQueueOffset+:8];

@@ -13,14 +13,14 @@ package hvia_params_pkg;
   localparam int unsigned ShortBurstBytes = 64;  // byte: longest burst of payload with strap ShortBursts
   localparam int unsigned PacketSlotBytes = 2048;  // byte: one packet buffer
   localparam int unsigned PacketSlots = 2;  // 1: packet buffers per direction
-  localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors that may be posted and not fetched
-  localparam int unsigned LedgerMessages = 16;  // 1: own messages of a reliable VI that may be unacknowledged
-  localparam int unsigned LedgerResponses = 4;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
+  localparam int unsigned QueueDepthLog2 = 10;  // 1: log2 of the descriptors posted and not fetched
+  localparam int unsigned LedgerMessages = 16;  // 1: unacknowledged messages of a reliable VI
+  localparam int unsigned LedgerResponses = 4;  // 1: unanswered RDMA reads of the peer of a reliable VI
   localparam int unsigned AcknowledgeEvery = 4;  // frame: frames inside a message that are acknowledged together
-  localparam int unsigned RetryAliveFactor = 64;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
+  localparam int unsigned RetryAliveFactor = 64;  // 1: timeouts in a row without progress before a connection to a living peer breaks, as a multiple of RetryLimit
   localparam int unsigned CompletionQueuesLog2 = 6;  // 1: log2 of the number of completion queues
   localparam int unsigned TransmitSlotLog2 = 15;  // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
-  localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
+  localparam int unsigned DisconnectPatience = 262144;  // clock: wait of a disconnect before the card ignores further doorbells of that VI
   localparam int unsigned SdramBankBits = 2;  // 1: log2 of the banks
   localparam int unsigned SdramRowBits = 12;  // 1: log2 of the rows of a bank
   localparam int unsigned SdramColumnBits = 10;  // 1: log2 of the dwords of a row
@@ -44,7 +44,7 @@ package hvia_params_pkg;
 
   localparam int unsigned VICount = 1 << VICountLog2;
   typedef logic [VICountLog2-1:0] vi_t;  // index of a VI
-  typedef logic [VICount-1:0] vis_t;  // a bit for each VI
+  typedef logic [VICount-1:0] vis_t;  // one bit per VI
 
 endpackage
 /* verilator lint_on UNUSEDPARAM */

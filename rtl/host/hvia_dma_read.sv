@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads one run of host memory for each job: translates it page by page, reads it in bursts, and
-// hands the beats on as the bus gave them, with the first valid lane and the count of bytes. Every
-// job ends with exactly one `job_done_o`; `job_err_o` is the AttError of the first page that was
-// refused, `AttErrorBackend` for a bus error, none if the beat with `beat_last_o` was taken. A job
-// with an error gives no last beat, so that what was made from it can be dropped.
+// Reads one run of host memory per job: translates it page by page, reads it in bursts, and passes
+// the bus's beats on with the first valid lane and the count of bytes. Every job ends with exactly
+// one `job_done_o`. `job_err_o` is the AttError of the first page that failed, `AttErrorBackend`
+// for a bus error, none if the beat with `beat_last_o` was taken. A failed job gives no last beat,
+// so the consumer can drop what it built.
 //
-// With `no_overlap_i` the table is not asked for the next page before every burst of the present
-// one is read; without it the next page is translated while they run.
+// With `no_overlap_i` the next page is translated after every burst of the present one was read;
+// without it, while they run.
 //
-// `MaxOutstanding` requests may be under way. With 1, the next burst is requested in the clock in
-// which the last beat of the one before it is taken; with 2, while that one still runs.
+// `MaxOutstanding` requests may be in flight. With 1, the next burst is requested in the clock that
+// takes the last beat of the one before; with 2, while that one still runs.
 module hvia_dma_read #(
     parameter int unsigned W = 32,
     parameter int unsigned MaxOutstanding = 1
@@ -62,7 +62,7 @@ module hvia_dma_read #(
     output logic                   rready_o,
     input  logic                   rlast_i,
     input  logic                   rerr_i,
-    output logic                   req_more_o,  // the job has a burst that was not asked for yet
+    output logic                   req_more_o,  // the job has a burst that was not requested yet
 
     output logic                   quiet_o
 );
@@ -129,7 +129,7 @@ module hvia_dma_read #(
   assign job_ready_o = ~active_q;
   assign take        = job_valid_i & job_ready_o;
 
-  // Requests. One that the bus has seen stays until it is taken, whatever happens meanwhile.
+  // Requests. Once shown to the bus, a request is stable until it is taken.
   assign room        = (MaxOutstanding > 1) ? (~wait_valid_q | burst_end) :
       (~head_valid_q | burst_end);
   assign req_valid_o = burst_valid & (lock_q | (room & (err_q == hvia_pkg::AttErrorNone)));
@@ -137,8 +137,8 @@ module hvia_dma_read #(
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // With no burst left to ask for and none under way the splitter can have no other part before its
-  // answer, so what was shown to the table stays.
+  // With no burst left to request and none in flight, the splitter has no further part before its
+  // response, so the request shown to the table is stable.
   assign hold            = no_overlap_i & (burst_valid | head_valid_q);
   assign att_req_valid_o = ask_valid & ~hold;
 
@@ -156,8 +156,7 @@ module hvia_dma_read #(
   assign beat_bytes_o  = count[LaneW:0];
   assign beat_last_o   = beat_end & head_last_q;
 
-  // A translation that fails after the last beat was taken cannot be: the last burst is cut from
-  // the last page.
+  // The last burst is cut from the last page, so no translation can fail after the last beat.
   assign job_end_ok  = beat_valid_o & beat_ready_i & beat_last_o;
   assign job_end_err = active_q & (err_q != hvia_pkg::AttErrorNone) & ~done_q & ~head_valid_q &
                        ~req_valid_o & split_idle;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns a DMA job into bursts: translates it page by page and cuts each page's part so that no
-// burst crosses a page or is longer than `DmaBurstBytes`, or `ShortBurstBytes` with
-// `short_bursts_i`. Used by dma_read and dma_write.
+// Splits a DMA job of `dma_read` or `dma_write` into bursts: translates it page by page and cuts
+// each page's part so that no burst crosses a page or exceeds `DmaBurstBytes` (`ShortBurstBytes`
+// with `short_bursts_i`).
 //
-// The first translation asks for all `job_bound_i` bytes, so that a job (and the message it belongs
-// to) is refused as a whole; later pages can only fail if the region was taken away meanwhile. The
-// next page is translated while the bursts of the present one run. A physical job asks nobody.
-// A job of 0 bytes is translated for its handle, tag and right, and gives no burst.
+// The first translation covers all `job_bound_i` bytes, so a job (and its message) fails as a
+// whole; a later page fails only if the region was deregistered meanwhile. The next page is
+// translated while the bursts of the present one run. A physical job needs no translation. A job of
+// 0 bytes is translated for its handle, tag and right, and gives no burst.
 //
-// Ends of a job: the burst with `burst_last_o` is taken (`finished_o`; at once for 0 bytes), or a
-// translation fails (`failed_o`, `error_o`). After a failure, or when a burst failed, the owner
-// holds `stop_i` until `job_ready_o`: what was not taken is forgotten. A request that was shown to
-// the table is never withdrawn, and the owner does not stop while it shows a burst to the bus.
+// A job ends when the burst with `burst_last_o` is taken (`finished_o`; at once for 0 bytes), or
+// when a translation fails (`failed_o`, `error_o`). After a failure, of a burst too, the owner
+// holds `stop_i` until `job_ready_o`, which drops the rest. A request shown to the table is never
+// withdrawn, and the owner does not stop while it shows a burst to the bus.
 module hvia_dma_splitter #(
     parameter int unsigned W = 32
 ) (
@@ -62,7 +62,7 @@ module hvia_dma_splitter #(
   localparam logic [9:0] LongBytes  = 10'(hvia_params_pkg::DmaBurstBytes);
   localparam logic [9:0] ShortBytes = 10'(hvia_params_pkg::ShortBurstBytes);
 
-  // What is still to translate.
+  // Bytes still to translate.
   logic        want_q, asked_q, drop_q, first_q, physical_q;
   logic [31:0] handle_q, bound_q;
   logic [63:0] va_q;
@@ -81,7 +81,7 @@ module hvia_dma_splitter #(
   assign job_ready_o = ~want_q & ~asked_q & ~cur_valid_q & ~nxt_valid_q;
   assign take        = job_valid_i & job_ready_o;
 
-  // One part at most waits behind the present one.
+  // At most one part waits behind the present one.
   assign ask_ok          = want_q & ~nxt_valid_q;
   assign att_req_valid_o = ask_ok & ~physical_q & ~asked_q;
   assign att_req_handle_o = handle_q;
@@ -100,7 +100,7 @@ module hvia_dma_splitter #(
   assign part_last  = left_q <= {3'b000, part_room};
   assign part_bytes = part_last ? left_q[12:0] : part_room;
 
-  // Bursts end at an aligned address, so that only the ends of a part have partial beats.
+  // Bursts end at an aligned address, so only the ends of a part have partial beats.
   assign burst_room        =
       (short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
   assign burst_page_last_o = cur_left_q <= {3'b000, burst_room};
@@ -132,7 +132,7 @@ module hvia_dma_splitter #(
       else if (rsp & ~rsp_ok) want_q <= 1'b0;
       else if (part_valid ? part_last : rsp_ok) want_q <= 1'b0;
 
-      // An answer under way when the job is stopped belongs to nobody.
+      // A response in flight when the job stops is dropped.
       if (rsp) drop_q <= 1'b0;
       else if (stop_i & (asked_q | (att_req_valid_o & att_req_ready_i))) drop_q <= 1'b1;
 

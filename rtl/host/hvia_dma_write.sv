@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes one run of bytes into host memory for each job: translates it page by page, writes it in
-// bursts, and turns the incoming beats to the lanes of each burst's address. Beats carry bytes
-// `beat_offset_i` to `beat_offset_i + beat_bytes_i - 1`; together they carry at least `job_len_i`
-// bytes and the job takes exactly that many, the rest of its last beat is ignored. Every job ends
-// with exactly one `job_done_o`, in the very clock in which the bus answers its last write; the
-// owner then stops offering beats. Nothing is written unless all `job_bound_i` bytes passed the
-// check of the first translation. A job of 0 bytes is a check without a write.
+// Writes one run of bytes into host memory per job: translates it page by page, writes it in
+// bursts, and rotates the input beats to the lanes of each burst's address. A beat carries bytes
+// `beat_offset_i` to `beat_offset_i + beat_bytes_i - 1`. The beats carry at least `job_len_i`
+// bytes; the job takes exactly that many and ignores the rest of its last beat. Every job ends with
+// exactly one `job_done_o`, in the clock in which the bus answers its last write; the owner then
+// offers no more beats. The first translation checks all `job_bound_i` bytes before anything is
+// written. A job of 0 bytes is a check without a write.
 //
-// With `no_overlap_i` the table is not asked for the next page before every burst of the present
-// one is written; without it the next page is translated while they run.
+// With `no_overlap_i` the next page is translated after every burst of the present one was written;
+// without it, while they run.
 //
-// `job_err_o`: none, the AttError of the first page that was refused, `AttErrorBackend` for a bus
-// error. `MaxOutstanding` as in dma_read.
+// `job_err_o`: none, the AttError of the first page that failed, or `AttErrorBackend` for a bus
+// error. `MaxOutstanding` as in `dma_read`.
 module hvia_dma_write #(
     parameter int unsigned W = 32,
     parameter int unsigned MaxOutstanding = 1
@@ -81,9 +81,9 @@ module hvia_dma_write #(
   logic [LaneW-1:0] head_lane_q, wait_lane_q;
 
   logic             active_q, lock_q, all_q;
-  logic [1:0]       open_q;  // requests taken, not answered yet
+  logic [1:0]       open_q;  // requests taken and not answered
   logic [2:0]       err_q;
-  logic [LaneW:0]   used_q;  // bytes of the present beat that an earlier burst took
+  logic [LaneW:0]   used_q;  // bytes of the present beat used by an earlier burst
 
   logic             take, grant, room, pack_ready, pack_valid, pack_last, pack_take, ended;
   logic [LaneW:0]   avail, count, unused_bytes;
@@ -132,8 +132,8 @@ module hvia_dma_write #(
   assign job_ready_o = ~active_q;
   assign take        = job_valid_i & job_ready_o;
 
-  // Requests. One that the bus has seen stays until it is taken, whatever happens meanwhile. With
-  // two outstanding, the second needs a place for its length.
+  // Requests. Once shown to the bus, a request is stable until it is taken. With two outstanding,
+  // the second needs a register for its length.
   assign room = (MaxOutstanding > 1) ? ((open_q != 2'd2) | wdone_i) & ~wait_valid_q
                                      : (open_q == 2'd0) | wdone_i;
   assign req_valid_o = burst_valid & (lock_q | (room & (err_q == hvia_pkg::AttErrorNone)));
@@ -141,13 +141,13 @@ module hvia_dma_write #(
   assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // With no burst left to ask for and none unanswered the splitter can have no other part before
-  // its answer, so what was shown to the table stays.
+  // With no burst left to request and none unanswered, the splitter has no further part before its
+  // response, so the request shown to the table is stable.
   assign hold            = no_overlap_i & (burst_valid | (open_q != 2'd0));
   assign att_req_valid_o = ask_valid & ~hold;
 
-  // A beat that reaches over the end of a burst is used twice: bursts end at aligned addresses, but
-  // the beats come in with another alignment.
+  // A beat that extends over the end of a burst is used twice: bursts end at aligned addresses, but
+  // the beats have another alignment.
   assign avail        = beat_bytes_i - used_q;
   assign pack_last    = head_left_q <= {{(9-LaneW){1'b0}}, avail};
   assign count        = pack_last ? head_left_q[LaneW:0] : avail;
@@ -180,7 +180,7 @@ module hvia_dma_write #(
   logic unused;
   assign unused = out_last ^ unused_page_last ^ (^unused_bytes) ^ burst_last;
 
-  // After an error nothing new is asked for, and what was taken is answered first.
+  // After an error nothing new is requested, and pending requests are answered first.
   assign ended = active_q &
                  ((err_q == hvia_pkg::AttErrorNone) ? all_q &
                      ((open_q == 2'd0) | ((open_q == 2'd1) & wdone_i & ~werr_i))

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Shares the host-bus port between the requesters of the core: fixed-priority arbiter with bounded
+// starvation. The lowest index wins; a requester that lost `Bound` grants in a row is promoted
+// above the others, and among the promoted the lowest index wins. So requester i loses at most
+// Bound + i grants in a row, and requester 0, which loses only to promoted ones, N - 1. Requesters
+// that never ask count neither in i nor in N.
 //
-// Shares the host-bus port between the requesters of the core. The lowest index goes first, but a
-// requester that has lost `Bound` grants in a row goes before all that have not. Several can be
-// that hungry at once, then the lowest index goes first: requester i loses at most Bound + i grants
-// in a row, and requester 0, which loses to hungry ones only, N - 1. Requesters that never ask do
-// not count, neither in i nor in N.
+// A low-priority requester (`req_patient_i`) yields to all others, and to those that announce
+// further requests (`req_more_i`), until it is promoted: nothing waits for its data, so its
+// requests go between transfers and not inside one.
 //
-// A requester that says that it is patient gives way to all that are not, and to those that say
-// that they are about to ask for more, until it is hungry: nobody waits for what it asks for, so it
-// is to come between transfers and not inside of one.
-//
-// Requests pass through in the clock they are made. A request that the bus has not taken yet stays
-// the one that is shown. Beats and answers are routed by the order of the grants.
+// Requests pass through combinationally. A shown request is stable until the bus takes it. Beats
+// and responses are routed by the order of the grants.
 module hvia_host_arbiter #(
   parameter int unsigned N = 5,
   parameter int unsigned DataW = 32,
@@ -21,16 +21,16 @@ module hvia_host_arbiter #(
   input  logic               clk_i,
   input  logic               rst_ni,
 
-  // Soft reset: with quiesce no new request is taken; idle means none is under way.
+  // Soft reset: with quiesce no new request is taken; idle means none is in flight.
   input  logic               quiesce_i,
   output logic               idle_o,
   output logic               quiet_o,
 
-  // Requesters; read data, last and error are shared, valid says whose they are.
+  // Requesters; read data, last and error are shared, valid selects the requester.
   input  logic [N-1:0]       req_valid_i,
   output logic [N-1:0]       req_ready_o,
-  input  logic [N-1:0]       req_patient_i,  // may change at any time, as the next one
-  input  logic [N-1:0]       req_more_i,     // in the middle of something: will ask, or ask again
+  input  logic [N-1:0]       req_patient_i,  // may change at any time; read at the grant
+  input  logic [N-1:0]       req_more_i,     // inside a transfer: will make a further request
   input  logic [N-1:0]       req_write_i,
   input  logic [N*32-1:0]    req_addr_i,
   input  logic [N*10-1:0]    req_len_i,
@@ -69,7 +69,7 @@ module hvia_host_arbiter #(
   localparam int unsigned IdW      = (N > 1) ? $clog2(N) : 1;
   localparam int unsigned ByteW    = $clog2(StrbW);
   localparam int unsigned BeatW    = 10 - ByteW + 1;
-  localparam int unsigned QueueW   = IdW + 1;  // each requester has one read and one write at most
+  localparam int unsigned QueueW   = IdW + 1;  // each requester has at most one read and one write
   localparam int unsigned QueueLen = 1 << IdW;
 
   logic [N*LossW-1:0] loss_d, loss_q;
@@ -82,17 +82,17 @@ module hvia_host_arbiter #(
   logic [ByteW-1:0]   unused_span;
   logic [BeatW-1:0]   beats;
 
-  // Whose write beats, write answers and read beats come next. Write beats and write answers
+  // Owners of the next write beats, write responses and read beats. Write beats and write responses
   // share the queue of ids; they leave it at different times.
   logic [IdW-1:0]     wid_q [QueueLen];
   logic [BeatW-1:0]   wbeats_q [QueueLen];
   logic [IdW-1:0]     rid_q [QueueLen];
   logic [QueueW-1:0]  wput_q, wtake_q, wdone_q, rput_q, rtake_q;
-  logic [BeatW-1:0]   wcount_q;  // beats of the present write that have passed
+  logic [BeatW-1:0]   wcount_q;  // beats of the present write that passed
   logic [IdW-1:0]     wid, did, rid;
   logic               wactive, wbeat, wbeat_last, ractive;
 
-  // Choice
+  // Grant
   always_comb begin
     for (int unsigned i = 0; i < N; i++) hungry[i] = loss_q[i*LossW +: LossW] == LossW'(Bound);
     patient = req_patient_i & ~hungry;
@@ -124,7 +124,7 @@ module hvia_host_arbiter #(
     req_ready_o[id] = bus_req_ready_i & ~quiesce_i;
   end
 
-  // A grant to one is a loss to all others that ask.
+  // A grant is a loss for all other requesters that ask.
   always_comb begin
     loss_d = loss_q;
     if (grant) begin
@@ -150,7 +150,7 @@ module hvia_host_arbiter #(
     if (wactive) wready_o[wid] = bus_wready_i;
   end
 
-  // Write answers
+  // Write responses
   assign did = wid_q[wdone_q[IdW-1:0]];
   always_comb begin
     wdone_o      = '0;

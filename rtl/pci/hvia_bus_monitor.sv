@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tells the trace when a PCI segment is in use: one event when FRAME# is asserted, one when the bus
-// is idle again. It looks at the pins only, so it sees every master, as a logic analyser would.
+// Reports use of a PCI segment to the trace: one event when FRAME# is asserted, one when the bus is
+// idle again. It samples only the pins, so it sees every master.
 module hvia_bus_monitor #(
     parameter logic [7:0] StartEvent = 8'd0,
     parameter logic [7:0] EndEvent = 8'd0
@@ -10,7 +10,7 @@ module hvia_bus_monitor #(
     input  logic        rst_ni,
     input  logic        frame_n_i,
     input  logic        irdy_n_i,
-    input  logic [15:0] use_i,  // what the transaction is for; taken when it begins
+    input  logic [15:0] use_i,  // purpose of the transaction; sampled at its start
     output logic        trace_valid_o,
     output logic [7:0]  trace_event_o,
     output logic [7:0]  trace_vi_o,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// PCI configuration space: the type 0 header of the one function, its command and status register
-// and the two base address registers. The target reads and writes it dword by dword.
+
+// PCI configuration space of the one function: type 0 header, command and status register, two base
+// address registers. The target accesses it by dword.
 module hvia_pci_config (
   input  logic         clk_i,
   input  logic         rst_ni,
   output logic         quiet_o,
 
-  // Access from the target; combinational read.
+  // Access by the target; combinational read.
   input  logic         cfg_we_i,
   input  logic [7:2]   cfg_addr_i,
   input  logic [3:0]   cfg_be_i,
   input  logic [31:0]  cfg_wdata_i,
   output logic [31:0]  cfg_rdata_o,
 
-  // What the rest of the interface obeys
+  // Control of the interface
   output logic         memory_en_o,
   output logic         bus_master_en_o,
   output logic         parity_en_o,
@@ -23,7 +23,7 @@ module hvia_pci_config (
   output logic [31:16] bar0_o,
   output logic [31:20] bar1_o,
 
-  // What the status register records
+  // Events for the status register
   input  logic         set_master_parity_i,
   input  logic         set_perr_seen_i,
   input  logic         set_target_parity_i,
@@ -84,7 +84,7 @@ module hvia_pci_config (
     endcase
   end
 
-  // Status bits: written 1 they clear; an event in the same clock wins.
+  // Writing 1 clears a status bit; an event in the same clock wins.
   always_comb begin
     clear = 32'd0;
     if (cfg_we_i & (offset == CommandOffset)) begin

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The card's PCI side as one function on one set of pins: master, target and configuration space.
-// With W = 64 the master moves 64 bits where the target can; the card as target answers 32 bits in
-// either case and never drives ACK64#.
+
+// The card's PCI side, one function on one set of pins: master, target and configuration space.
+// With W = 64 the master moves 64 bits where the target can. As target the card always answers with
+// 32 bits and never drives ACK64#.
 module hvia_pci_interface #(
   parameter int unsigned W = 32
 ) (
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic           quiesce_i,  // soft reset: take no new host-bus request
-  output logic           idle_o,     // the master has nothing on the bus and nothing pending
+  output logic           idle_o,     // the master has nothing on the bus or pending
   output logic           quiet_o,
 
   // Host-bus port
@@ -75,7 +75,7 @@ module hvia_pci_interface #(
   input  logic           perr_n_i,
   output logic           perr_n_o,
   output logic           perr_n_oe,
-  output logic           serr_n_oe,  // open drain: SERR# is 0 while it is driven
+  output logic           serr_n_oe,  // open drain: drives SERR# to 0
   input  logic           stop_n_i,
   output logic           stop_n_o,
   output logic           stop_n_oe,
@@ -210,7 +210,7 @@ module hvia_pci_interface #(
   end
   assign inta_n_o = inta_n_q;
 
-  // Sustained tri-state: driven high for a clock before it is released.
+  // Sustained tri-state: drive high for a clock before the release.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       perr_n_q  <= 1'b1;

@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// PCI 2.3 bus master, 32 or 64 bits: turns requests of the host-bus port into memory read (line,
+// multiple) and memory write bursts. It repeats a transaction that the target retried, resumes
+// after a disconnect, and reports master and target aborts to the requester.
 //
-// PCI 2.3 bus master, 32 or 64 bit: turns requests of the host-bus port into memory read (line,
-// multiple) and memory write bursts. It repeats what the target retries, resumes at the right
-// address after a disconnect, and reports master and target aborts to the requester.
-//
-// Every pin output is a flip-flop; the sampled TRDY#, STOP#, DEVSEL#, ACK64#, GNT# only steer what
-// the flip-flops take next, so one data phase ends per clock and nothing on the bus depends on a
+// Every pin output is a flip-flop. The sampled TRDY#, STOP#, DEVSEL#, ACK64# and GNT# only select
+// what the flip-flops take next, so one data phase ends per clock and no bus signal depends on a
 // pin within the same clock.
 //
-// A data phase with more to follow (FRAME# asserted) is only offered (IRDY#) once the next beat is
-// in the write buffer, or has room in the read buffer. So the byte enables of a phase are known
-// when it begins, as PCI wants, and a requester that stalls can always be answered by making the
-// present phase the last one, before IRDY# is late.
+// A data phase with more to follow (FRAME# asserted) asserts IRDY# only when the next beat is in
+// the write buffer or has space in the read buffer. So the byte enables of a phase are known at its
+// start, as PCI requires, and if the requester stalls, the master makes the present phase the last
+// before IRDY# is late.
 //
-// PAR comes one clock behind its data, when a beat may have been taken already. So a read with a
-// bad phase goes on to its end, and its last beat is the error. PERR# of a written phase comes when
-// the write may have been answered: it is recorded, and the host sees to the rest.
+// PAR follows its data by one clock, when the requester may have taken the beat. So a read with a
+// bad phase runs to its end, and its last beat carries the error. PERR# of a written phase may come
+// after the write was answered: the status register records it for the host.
 //
-// With W = 64 a request of several beats asks for 64-bit data phases (REQ64#), at an address that
-// is a multiple of 8. If the target answers without ACK64#, a beat takes two phases of 32 bits,
-// which may lie in two transactions. A request of one beat is a 32-bit transaction of the dwords it
-// touches: its FRAME# would have to go before the width is known. So what is left is counted in
-// dwords.
+// With W = 64 a request of several beats asks for 64-bit data phases (REQ64#) at a multiple of 8.
+// If the target answers without ACK64#, a beat takes two 32-bit phases, perhaps in two
+// transactions. A request of one beat is a 32-bit transaction of the dwords it touches: it would
+// have to raise FRAME# before it knows the width. So the remainder is counted in dwords.
 module hvia_pci_master #(
   parameter int unsigned W = 32
 ) (
   input  logic           clk_i,
   input  logic           rst_ni,
 
-  // Soft reset: with quiesce no new request is taken; idle means nothing is on the bus or pending.
-  // If BusMaster is or becomes 0 while quiesce lasts, what is pending ends as after an abort.
+  // Soft reset: with quiesce the master takes no new request; idle means nothing on the bus or
+  // pending. If BusMaster is or becomes 0 during quiesce, pending requests end as after an abort.
   input  logic           quiesce_i,
   output logic           idle_o,
   output logic           quiet_o,
 
   // From configuration space
   input  logic           bus_master_en_i,
-  // a write that may clear BusMaster waits for its PAR: begin nothing
+  // a write that may clear BusMaster awaits its PAR: start nothing
   input  logic           cfg_pending_i,
   input  logic           parity_en_i,
   input  logic [7:0]     latency_timer_i,
@@ -89,8 +88,8 @@ module hvia_pci_master #(
   input  logic           ack64_n_i,
 
   // Events, one clock each
-  output logic           stat_read_o,    // a read burst has moved data
-  output logic           stat_write_o,   // a write burst has moved data
+  output logic           stat_read_o,    // a read burst moved data
+  output logic           stat_write_o,   // a write burst moved data
   output logic           stat_retry_o,   // the target retried or disconnected
   output logic           stat_abort_o,   // master or target abort
   output logic           set_master_abort_o,
@@ -109,8 +108,7 @@ module hvia_pci_master #(
   typedef enum logic [1:0] {StIdle, StAddr, StData, StDrain} state_e;
 
   state_e      state_d, state_q;
-  // The request on the bus (dword address and dwords of what is still to move) and the one behind
-  // it.
+  // The request on the bus (dword address, dwords left to move) and the one behind it.
   logic        cur_valid_d, cur_valid_q, cur_write_d, cur_write_q;
   logic [29:0] cur_addr_d, cur_addr_q;
   logic [7:0]  cur_cnt_d, cur_cnt_q;
@@ -126,31 +124,31 @@ module hvia_pci_master #(
   logic        irdy_n_d, irdy_n_q, irdy_oe_d, irdy_oe_q;
   logic        req_n_d, req_n_q;
   logic        err_d, err_q;            // this transaction met an abort
-  logic        moved_d, moved_q;        // this transaction has moved data
-  logic        selected_d, selected_q;  // DEVSEL# was seen
+  logic        moved_d, moved_q;        // this transaction moved data
+  logic        selected_d, selected_q;  // DEVSEL# was asserted
   logic        ask64_d, ask64_q;        // this transaction asks for 64 bits
   logic        ack64_d, ack64_q;        // ACK64# came with DEVSEL#
   logic [1:0]  devsel_cnt_d, devsel_cnt_q;
   logic [2:0]  wait_d, wait_q;
   logic [7:0]  latency_d, latency_q;
-  logic [1:0]  backoff_d, backoff_q;    // REQ# stays away for two clocks after STOP#
+  logic [1:0]  backoff_d, backoff_q;    // REQ# is off for two clocks after STOP#
   logic        drop, drop_q;            // soft reset with BusMaster off
   logic        wdone_d, wdone_q, werr_d, werr_q;
   logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
   logic        pbad_q;                   // a phase of this read had bad parity
-  // the phase that is checked was the last one of its request
+  // the checked phase was the last of its request
   logic        plast_q;
-  logic [1:0]  wrote_q;                  // phases that were written one clock ago, and two
+  logic [1:0]  wrote_q;                  // phases written one clock ago, and two
   logic        pcheck64_d, pcheck64_q, pexpect64_d, pexpect64_q, par64_d, par64_q;
 
-  // Beats wait here; the head is the beat of the present data phase until it has moved.
+  // Buffered beats; the head belongs to the present data phase until it has moved.
   logic [W+StrbW-1:0] wfifo_q [4];
   logic [1:0]  wrd_q, wwr_q;
   logic [2:0]  wcnt_d, wcnt_q;
   logic        wpush, wpop;
   logic [W+StrbW-1:0] whead, wnext, wbeat, wshow;
   logic [W:0]  rfifo_q [4];
-  logic [3:0]  rerr_q;                   // beats of it that are errors
+  logic [3:0]  rerr_q;                   // beats with an error
   logic [1:0]  rnewest;
   logic [1:0]  rrd_q, rwr_q;
   logic [2:0]  rcnt_d, rcnt_q;
@@ -174,7 +172,7 @@ module hvia_pci_master #(
   assign wpush    = wvalid_i & wready_o;
   assign whead    = wfifo_q[wrd_q];
   assign wnext    = wfifo_q[wrd_q + 2'd1];
-  // of the phase that comes next
+  // of the next phase
   assign wbeat    = ((state_q == StData) & beat_end) ? wnext : whead;
   assign wcnt_d   = wcnt_q + {2'b00, wpush} - {2'b00, wpop};
 
@@ -197,7 +195,7 @@ module hvia_pci_master #(
   assign xfer       = (state_q == StData) & irdy & trdy & ~err_q;
   assign finish     = (state_q == StData) & last_phase & irdy & (trdy | stop | gone | err_q);
 
-  // Until DEVSEL# says otherwise a phase of a transaction that asks for 64 bits may have them.
+  // Until DEVSEL# decides, a phase of a transaction that asks for 64 bits may get them.
   assign wide        = ask64_q & (selected_q ? ack64_q : (devsel_n_i | ~ack64_n_i));
   assign unit        = wide ? 8'd2 : 8'd1;
   assign left        = cur_cnt_q - (xfer ? unit : 8'd0);
@@ -206,7 +204,7 @@ module hvia_pci_master #(
   assign beat_end    = ~Wide | wide | odd | (left == 8'd0);  // with xfer: the whole beat has moved
   assign beat_dwords = (Wide & ~cur_addr_q[0] & (cur_cnt_q != 8'd1)) ? 8'd2 : 8'd1;
 
-  // The phase after the next one has its beat, or its room. It may be the other half of one beat.
+  // The phase after the next one has its beat, or space for it; it may be the other half of a beat.
   assign more       = cur_write_q ? (wcnt_d >= 3'd2) | (Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))
                                   : (rcnt_d <= 3'd2);
   assign force_last = (irdy_n_q & (wait_q == IrdyWaitLimit)) |
@@ -220,7 +218,7 @@ module hvia_pci_master #(
                      bus_master_en_i & ~cfg_pending_i & ~drop;
 
   // A request from before a soft reset must not reach the bus after it, and one that may not reach
-  // the bus must not hold the reset up. So BusMaster that returns during the reset changes nothing.
+  // the bus must not delay the reset. So a BusMaster that returns during the reset has no effect.
   assign drop = quiesce_i & (drop_q | ~bus_master_en_i);
 
   if (Wide) begin : gen_wide
@@ -228,12 +226,12 @@ module hvia_pci_master #(
     logic [1:0]  touched;
     logic [31:0] low_q;
     logic [4:0]  unused_span;
-    // ceil((addr % 8 + len) / 8) beats; one beat is of ceil((addr % 4 + len) / 4) dwords
+    // ceil((addr % 8 + len) / 8) beats; one beat has ceil((addr % 4 + len) / 4) dwords
     assign {beats, unused_span[2:0]}   = req_len_i + {7'd0, req_addr_i[2:0]} + 10'd7;
     assign {touched, unused_span[4:3]} = {2'b00, req_addr_i[1:0]} + req_len_i[3:0] + 4'd3;
     assign req_dword = {req_addr_i[31:3], req_addr_i[2] & (beats == 7'd1)};
     assign req_count = (beats == 7'd1) ? {6'd0, touched} : {beats, 1'b0};
-    // The upper dword of a beat goes over the lower lanes when it goes alone.
+    // An upper dword that is transferred alone uses the lower lanes.
     assign wshow     = next_odd ? {wbeat[71:68], wbeat[71:68], wbeat[63:32], wbeat[63:32]} : wbeat;
     assign rbeat     = wide ? ad_i : {ad_i[31:0], odd ? low_q : ad_i[31:0]};
     assign par64     = ^{ad_q[63:32], cbe_q[7:4]};
@@ -281,13 +279,13 @@ module hvia_pci_master #(
 
     unique case (state_q)
       StIdle, StDrain: begin
-        // An owner of the idle bus keeps AD and C/BE# from floating.
+        // The owner of an idle bus keeps AD and C/BE# from floating.
         ad_oe_d   = ~gnt_n_i & bus_idle;
         cbe_oe_d  = ~gnt_n_i & bus_idle;
         irdy_oe_d = 1'b0;
         if (backoff_q != 2'd0) backoff_d = backoff_q - 2'd1;
         if (state_q == StDrain) begin
-          // An abort ends the request, but the requester still delivers, or awaits, its beats.
+          // An abort ends the request; the requester still delivers or receives its beats.
           if (cur_write_q) begin
             if (cur_cnt_q == 8'd0) begin
               complete = 1'b1;
@@ -379,7 +377,7 @@ module hvia_pci_master #(
             frame_n_d = 1'b1;
             irdy_n_d  = 1'b0;
           end else if (xfer | irdy_n_q) begin
-            // A phase begins, or has been waiting for the requester.
+            // A phase starts, or was waiting for the requester.
             irdy_n_d  = 1'b0;
             frame_n_d = 1'b0;
             if ((left == unit) | force_last) begin
@@ -419,8 +417,8 @@ module hvia_pci_master #(
     werr_d  = complete & cur_write_q & (state_q == StDrain);
   end
 
-  // REQ# while a burst runs asks for the next one, so that arbitration hides behind the burst. It
-  // goes away for two clocks after STOP#, and when the requester lets a granted bus lie idle.
+  // REQ# during a burst asks for the next one, so arbitration overlaps the burst. It falls for two
+  // clocks after STOP#, and when the requester leaves a granted bus idle.
   always_comb begin
     req_n_d = 1'b1;
     if (bus_master_en_i & ~drop & (state_d != StDrain)) begin
@@ -518,7 +516,7 @@ module hvia_pci_master #(
       par_oe_q     <= ad_oe_q;
       par64_q      <= par64_d;
       frame_n_q    <= frame_n_d;
-      req64_n_q    <= frame_n_d | ~ask64_d;  // goes with FRAME#
+      req64_n_q    <= frame_n_d | ~ask64_d;  // falls with FRAME#
       frame_oe_q   <= frame_oe_d;
       irdy_n_q     <= irdy_n_d;
       irdy_oe_q    <= irdy_oe_d;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// PCI 2.3 target, 32 bits, medium DEVSEL#: passes memory accesses of the two windows to the core's
+// target port and configuration accesses to `pci_config`.
 //
-// PCI 2.3 target, 32 bit, medium DEVSEL#: memory accesses to the two windows go to the core's
-// target port, configuration accesses to pci_config.
+// A small buffer posts writes, so a burst runs without wait states while the core keeps up. A core
+// that stalls causes wait states, then a disconnect. A read returns one dword and disconnects; it
+// waits for the posted writes, as PCI ordering requires. Every pin output is a flip-flop, so TRDY#
+// is decided one clock ahead of its phase, against capacity that is certain.
 //
-// Writes are posted into a small buffer, so a burst runs without wait states while the core keeps
-// up; a core that stalls gets wait states, then a disconnect. Reads answer one dword and
-// disconnect; they wait until the posted writes have left, as PCI ordering wants. Every pin output
-// is a flip-flop, so TRDY# for a phase is promised one clock ahead, against room that is certain.
-//
-// PAR comes one clock behind its data. A written dword may reach the core in that clock, so what is
-// found wrong then takes its byte enables away: nothing of it is written. A configuration write
-// waits for its PAR. Without ParityResponse bad parity is recorded only, as PCI wants.
+// PAR follows its data by one clock, in which a written dword may already reach the core. So bad
+// parity clears the dword's byte enables: nothing is written. A configuration write waits for its
+// PAR. Without ParityResponse bad parity is only recorded, as PCI requires.
 module hvia_pci_target (
   input  logic         clk_i,
   input  logic         rst_ni,
@@ -59,7 +59,7 @@ module hvia_pci_target (
   output logic         stop_n_o,
   output logic         stop_n_oe,
 
-  // Events, one clock each
+  // dword written to a window
   output logic         stat_write_o,  // dword written to a window
   output logic         stat_read_o,   // dword read from a window
   output logic         set_address_parity_o,
@@ -67,16 +67,16 @@ module hvia_pci_target (
   output logic         perr_o         // with ParityResponse: PERR# in the next clock
 );
 
-  localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase under way still fits
+  localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase in progress still fits
   localparam logic [2:0] WriteWait     = 3'd5;   // wait states before a disconnect; PCI allows 8
-  // clocks after FRAME# at which a read must reach the core
+  // clocks after FRAME# within which a read must reach the core
   localparam logic [3:0] DrainDeadline = 4'd3;
-  // clocks after FRAME# at which TRDY# or STOP# must be set
+  // clocks after FRAME# within which TRDY# or STOP# must be set
   localparam logic [3:0] ReadDeadline  = 4'd15;
 
-  // StWrite, StCfg: data phase of that kind. StDrain: read that waits for the posted writes.
-  // StRead: read that waits for the core. StReadData: TRDY# is out. StStop: STOP# without data
-  // until FRAME# goes. StTurn: the pins are driven high for one clock before they are released.
+  // StWrite, StCfg: data phase of that kind. StDrain: a read waits for the posted writes. StRead: a
+  // read waits for the core. StReadData: TRDY# is asserted. StStop: STOP# without data until FRAME#
+  // rises. StTurn: drive the pins high for one clock before the release.
   typedef enum logic [3:0] {
     StIdle, StDecode, StWrite, StCfgWrite, StCfgRead, StDrain, StRead, StReadData, StStop, StTurn
   } state_e;
@@ -96,7 +96,7 @@ module hvia_pci_target (
   logic         rvalid_d, rvalid_q, rdrop_d, rdrop_q, rbar_d, rbar_q;
   logic [17:0]  raddr_d, raddr_q;
   logic         pcheck_d, pcheck_q, pexpect_d, pexpect_q;
-  logic         posted_q;        // the data phase that is checked went into the buffer
+  logic         posted_q;        // the checked data phase went into the buffer
   logic         cfg_we_q;
   logic [3:0]   cfg_be_q;
   logic [31:0]  cfg_wdata_q;
@@ -105,7 +105,7 @@ module hvia_pci_target (
   logic [54:0]  fifo_q [8];
   logic [2:0]   frd_q, fwr_q;
   logic [3:0]   fcnt_d, fcnt_q;
-  logic [7:0]   fbad_q;          // dwords of the buffer that came with bad parity
+  logic [7:0]   fbad_q;          // buffered dwords with bad parity
   logic [2:0]   fnewest;
   logic         fpush, fpop, fhead_bad;
   logic [54:0]  fhead;
@@ -282,7 +282,7 @@ module hvia_pci_target (
           trdy_n_d = 1'b0;
           stop_n_d = frame_n_i;
         end else if (age_q == ReadDeadline) begin
-          // The core is late. The master repeats, but the answer to this read is thrown away.
+          // The core is late. The master repeats the read; this result is dropped.
           state_d  = StStop;
           stop_n_d = 1'b0;
           rdrop_d  = 1'b1;
@@ -308,7 +308,7 @@ module hvia_pci_target (
 
   assign ending = last | ~stop_n_q;
 
-  // PAR follows AD and C/BE# by one clock; parity of what others drive is checked one clock later.
+  // PAR follows AD and C/BE# by one clock; parity of received data is checked one clock later.
   assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;
   assign pcheck_d  = ((state_q == StWrite) | (state_q == StCfgWrite)) & xfer;
   assign pexpect_d = (pcheck_d | addr_phase) ? ^{ad_i, cbe_n_i} : pexpect_q;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns beats that carry any run of bytes into packed beats: every beat but the first and the last
-// of a packet is full, bytes keep their order, and the first byte comes out on lane `start_lane_i`.
-// This is where gathered segments, a header and payload of any alignment become one stream, and
-// where a stream meets the alignment of host memory.
+// Packs beats that carry any run of bytes: every beat of a packet except the first and the last is
+// full, bytes keep their order, and the first byte leaves on lane `start_lane_i`. It joins gathered
+// segments, header and payload into one stream and aligns a stream to host memory.
 //
-// In: bytes `in_offset_i` to `in_offset_i + in_bytes_i - 1` of a beat are valid (0 bytes are
-// legal), `in_last_i` ends the packet and flushes what is held. `start_lane_i` must be stable while
-// the first beat of a packet waits. Out: `out_strb_o` marks the valid lanes, `out_bytes_o` counts
-// them; a last beat without bytes that finds nothing held (such as a packet without bytes) gives
-// one beat without lanes. `clear_i` forgets a packet half way.
+// Input: bytes `in_offset_i` to `in_offset_i + in_bytes_i - 1` of a beat are valid (0 bytes are
+// legal). `in_last_i` ends the packet and flushes held bytes. `start_lane_i` must be stable while
+// the first beat of a packet waits. Output: `out_strb_o` marks the valid lanes, `out_bytes_o`
+// counts them. A last beat without bytes that finds no held bytes produces one beat without lanes.
+// `clear_i` drops a partial packet.
 //
-// Beats pass through in the clock they come in (no register between in and out), so a full beat per
-// clock goes in and out. A last beat that overflows into another one holds the input for one clock.
+// There is no register between input and output, so a full beat per clock passes. A last beat that
+// overflows into a second output beat stalls the input for one clock.
 module hvia_byte_packer #(
     parameter int unsigned W = 32
 ) (
@@ -42,15 +41,15 @@ module hvia_byte_packer #(
   localparam int unsigned LaneW = $clog2(Bytes);
   localparam logic [LaneW+1:0] Full = (LaneW+2)'(Bytes);
 
-  // Held bytes lie in lanes 0 to fill - 1 of `hold_q`; lanes from `fill` on are zero. Lanes below
-  // `skip` are not part of the packet: its first beat has not come out yet.
+  // Held bytes occupy lanes 0 to fill - 1 of `hold_q`; lanes from `fill` on are zero. Lanes below
+  // `skip` precede the packet's first byte and are not part of it.
   logic [W-1:0]     hold_q;
   logic [LaneW-1:0] fill_q, skip_q, fill, skip;
   logic             first_q, tail_q;
 
   logic [W-1:0]     keep, aligned;
   logic [2*W-1:0]   merged;
-  logic [LaneW+1:0] sum;  // lanes in use with this beat, up to two beats of them
+  logic [LaneW+1:0] sum;  // lanes in use with this beat, at most two beats
   logic             full, over, emit, take, give;
 
   assign fill = first_q ? start_lane_i : fill_q;
@@ -92,7 +91,7 @@ module hvia_byte_packer #(
       first_q <= 1'b1;
       tail_q  <= 1'b0;
     end else if (take) begin
-      // Modulo the beat: the lanes that are left over after a full beat.
+      // Modulo the beat width: lanes left over after a full beat.
       fill_q  <= sum[LaneW-1:0];
       hold_q  <= full ? merged[2*W-1:W] : merged[W-1:0];
       skip_q  <= full ? '0 : skip;

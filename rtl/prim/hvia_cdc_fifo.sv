@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asynchronous FIFO between two clocks with gray-coded pointers: `Depth` words
-// (a power of two, at least 2), one word per clock on either side. The oldest
-// word stands on `dst_data_o` while `dst_valid_o` is 1.
+// Asynchronous FIFO with gray-coded pointers: `Depth` words (a power of two, at least 2), one word
+// per clock on either side. `dst_data_o` shows the oldest word while `dst_valid_o` is 1.
 //
-// Reset: the reset of either side empties the FIFO and clears both pointers
-// (asserted at once, released synchronously in each domain); words inside are
-// dropped. Neither side is quiet while in reset.
+// Reset: the reset of either side empties the FIFO and clears both pointers (asserted
+// asynchronously, released synchronously in each domain). Neither side is quiescent during reset.
 //
-// Quiet: a side is quiet when none of its flops changes at its next clock, that
-// is when no word is moved on this side and the other side's pointer has gone
-// through the synchroniser. Settled words that wait inside are quiet.
+// A side is quiescent when none of its flops changes at its next clock: it moves no word, and the
+// other side's pointer has passed the synchroniser. Settled words may wait inside.
 module hvia_cdc_fifo #(
     parameter int unsigned Width = 32,
     parameter int unsigned Depth = 16,
-    // The resets given are one already: asserted together, each released with its clock.
+    // The given resets are already joined: asserted together, each released with its clock.
     parameter bit Joined = 1'b0
 ) (
     input  logic             src_clk_i,
@@ -68,13 +65,13 @@ module hvia_cdc_fifo #(
 
   logic [Width-1:0] mem[0:Depth-1];
 
-  // Pointers have one bit more than the address, so that full and empty differ.
+  // Pointers have one bit more than the address to distinguish full from empty.
   logic [AddrW:0] wbin_q, wbin_d, wgray_q, wgray_sync;
   logic [AddrW:0] rbin_q, rbin_d, rgray_q, rgray_sync;
   logic rgray_settled, wgray_settled;
 
-  // Source side: full when the write pointer is one lap ahead, which in gray
-  // code means the two upper bits inverted and the rest equal.
+  // Source side. Full: the write pointer is one lap ahead, which in gray code means that the two
+  // upper bits are inverted and the rest is equal.
   logic full, push;
 
   hvia_cdc_sync #(

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries one word at a time from the source clock to the destination clock
-// (two-phase handshake: a request toggle one way, an acknowledge toggle back).
-// The word is held in a source register until it was taken, so only the two
-// toggles pass synchronisers. Latency: one source clock, then two destination
-// clocks; the source accepts the next word two source clocks after the
-// destination took this one.
+// Carries one word at a time from the source clock to the destination clock by a two-phase
+// handshake: a request toggle forward, an acknowledge toggle back. A source register holds the word
+// until it is taken, so only the toggles pass synchronisers. Latency: one source clock, then two
+// destination clocks. The source accepts the next word two source clocks after the destination took
+// this one.
 //
-// Reset: the reset of either side clears both sides (asserted at once,
-// released synchronously in each domain); a word under way is dropped, and
-// nothing of it comes out afterwards. Neither side is quiet while in reset.
+// Reset: the reset of either side clears both sides (asserted asynchronously, released
+// synchronously in each domain) and drops a word in flight. Neither side is quiescent during reset.
 //
-// Quiet: a side is quiet when none of its flops changes at its next clock. A
-// settled word that waits for `dst_ready_i` is quiet: whoever withholds ready
-// has to be the one that is not.
+// A side is quiescent when none of its flops changes at its next clock. A settled word that waits
+// for `dst_ready_i` is quiescent; the neighbour that withholds ready must report that it is busy.
 module hvia_cdc_handshake #(
     parameter int unsigned Width = 32,
-    // The resets given are one already: asserted together, each released with its clock.
+    // The given resets are already joined: asserted together, each released with its clock.
     parameter bit Joined = 1'b0
 ) (
     input  logic             src_clk_i,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries one-clock pulses to another clock, for events that are rarer than
-// three clocks of the slower side (closer ones would merge). Both sides must be
-// held in reset together; a change of the toggle by a reset of one side alone
-// would be taken for a pulse.
+// Carries one-clock pulses to another clock. Pulses closer than three clocks of the slower side
+// would merge. Both sides must be in reset together: a reset of one side alone changes the toggle
+// and produces a pulse.
 module hvia_cdc_pulse (
     input  logic src_clk_i,
     input  logic src_rst_ni,

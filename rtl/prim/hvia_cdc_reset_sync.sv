@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reset synchroniser: the reset is asserted at once and released on a clock
-// edge of `clk_i`. `live_o` follows one clock after the release; it is an
-// ordinary level for logic, so that the reset net itself drives resets only.
+// Reset synchroniser: asserts at once, releases on an edge of `clk_i`. `live_o` rises one clock
+// after the release. Logic uses this level, so the reset net drives resets only.
 module hvia_cdc_reset_sync (
     input  logic clk_i,
     input  logic arst_ni,

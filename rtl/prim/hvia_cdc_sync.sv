@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Two-flop synchroniser: brings levels of another clock domain into `clk_i`.
-// Bits are independent of each other, so a vector must change in one bit at a
-// time (a gray code) or carry unrelated levels. `settled_o` says that the next
-// clock changes no flop here; it compares with the raw input and is therefore
-// meant for quiet outputs only, never for logic.
+// Two-flop synchroniser for levels. Bits are independent, so a vector must change one bit at a time
+// (a gray code) or carry unrelated levels. `settled_o` means that the next clock changes no flop
+// here. It compares with the raw input, so use it for `quiet_o` only, never for logic.
 module hvia_cdc_sync #(
     parameter int unsigned Width = 1
 ) (

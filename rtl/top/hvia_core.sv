@@ -1166,7 +1166,7 @@ module hvia_core #(
       .init_vi_i          (seq_init_vi),
       .clear_valid_i      (clear_valid && clear_ready),
       .clear_vi_i         (clear_vi),
-      .stat_refusal_sent_o(strobe[hvia_pkg::CounterRefusalSent]),
+      .stat_refusal_sent_o(strobe[hvia_pkg::CounterNAKSent]),
       .quiet_o            (acknowledge_quiet)
   );
 
@@ -1265,7 +1265,7 @@ module hvia_core #(
       .stat_rewind_o           (strobe[hvia_pkg::CounterRewind]),
       .stat_retry_exhausted_o  (strobe[hvia_pkg::CounterRetryExhausted]),
       .stat_acknowledge_stray_o(strobe[hvia_pkg::CounterAcknowledgeStray]),
-      .stat_refusal_received_o (strobe[hvia_pkg::CounterRefusalReceived]),
+      .stat_refusal_received_o (strobe[hvia_pkg::CounterNAKReceived]),
       .stat_read_response_o    (strobe[hvia_pkg::CounterReadResponse]),
       .trace_valid_o           (trace_valid[hvia_pkg::TraceSourceLedger]),
       .trace_event_o           (trace_event[hvia_pkg::TraceSourceLedger*8 +: 8]),
@@ -1416,7 +1416,7 @@ module hvia_core #(
       .stat_receive_read_limit_o  (strobe[hvia_pkg::CounterReceiveReadLimit]),
       .stat_receive_out_of_order_o(strobe[hvia_pkg::CounterReceiveOutOfOrder]),
       .stat_receive_acknowledge_o (strobe[hvia_pkg::CounterReceiveAcknowledge]),
-      .stat_receive_refused_o     (strobe[hvia_pkg::CounterReceiveRefused]),
+      .stat_receive_refused_o     (strobe[hvia_pkg::CounterReceiveNAKed]),
       .stat_raw_receive_dropped_o (strobe[hvia_pkg::CounterRawReceiveDropped]),
       .trace_valid_o              (trace_valid[hvia_pkg::TraceSourceReceive]),
       .trace_event_o              (trace_event[hvia_pkg::TraceSourceReceive*8 +: 8]),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What this card owes to the peers of its reliable VIs: for each VI the number and code of the next
-// acknowledgement, how many frames were accepted since the last one, and whether a frame was
-// refused. The receive engine tells of its frames, the ledger of reads that it refuses. A VI with
-// something to say stands in a list, once, in the order in which they came to have it; what comes
-// while it waits there goes with it, so that many frames make one acknowledgement.
+// Acknowledgements due to the peers of this card's reliable VIs. Per VI: number and code of the
+// next acknowledgement, frames accepted since the last one, and whether a frame was NAKed. The
+// receive engine reports its frames, the ledger the reads that it NAKs. A VI with an
+// acknowledgement due is in a list once, in order of arrival; later events of the VI join the
+// waiting one, so several frames share one acknowledgement.
 //
-// A gap is told once, until a frame is accepted. A refusal stays until the VI is connected again or
-// reset: the first one counts, and nothing that is accepted or missed after it is told. Both events
-// also take back what the VI had to say, in the list and at the port, because the peer is another
-// then.
+// A gap is reported once until a frame is accepted. A NAK stays until the VI is reconnected or
+// reset: the first one counts, and nothing accepted or missed after it is reported. Both events
+// also withdraw the VI's acknowledgement, in the list and at the port, because it was for the
+// former peer.
 //
-// One event at a time: the VI's word is read in the clock in which the event is taken and written
-// in the next. The word that is written by a connection or a reset goes first.
+// One event at a time: the VI's word is read in the clock that takes the event and written in the
+// next. The write of a connection or a reset has priority.
 module hvia_acknowledge (
     input  logic        clk_i,
     input  logic        rst_ni,
@@ -24,25 +24,25 @@ module hvia_acknowledge (
     input  hvia_params_pkg::vi_t rxa_vi_i,
     input  logic [31:0] rxa_number_i,
     input  logic [2:0]  rxa_code_i,
-    // Whether a refusal stands for a VI, one clock after its index.
+    // Whether a VI was NAKed, one clock after its index.
     input  hvia_params_pkg::vi_t refused_vi_i,
     output logic        refused_o,
 
-    // Ledger: a read is refused.
+    // Ledger: a read is NAKed.
     input  logic        ref_valid_i,
     output logic        ref_ready_o,
     input  hvia_params_pkg::vi_t ref_vi_i,
     input  logic [31:0] ref_number_i,
     input  logic [2:0]  ref_code_i,
 
-    // Transmit engine. What is offered stays as it is until it is taken or taken back.
+    // Transmit engine. An offer is stable until it is taken or withdrawn.
     output logic        ack_valid_o,
     input  logic        ack_ready_i,
     output hvia_params_pkg::vi_t ack_vi_o,
     output logic [31:0] ack_number_o,
     output logic [2:0]  ack_code_o,
 
-    // A VI was connected, or reset; one clock each, never both at once.
+    // A VI was connected or reset; one clock each, never both at once.
     input  logic        init_valid_i,
     input  hvia_params_pkg::vi_t init_vi_i,
     input  logic        clear_valid_i,
@@ -57,21 +57,21 @@ module hvia_acknowledge (
 
   typedef enum logic [1:0] {
     Idle,
-    Head,   // the VI at the head of the list is read
-    Event,  // an event's VI is written
-    Show    // the head of the list goes to the port
+    Head,   // read the VI at the head of the list
+    Event,  // write the VI of an event
+    Show    // move the head of the list to the port
   } state_e;
   state_e state_q, state_d;
 
   typedef struct packed {
-    logic              due;   // there is something to say
-    logic              told;  // of a gap, since the last frame that was accepted
+    logic              due;   // an acknowledgement is due
+    logic              told;  // the gap was reported, since the last accepted frame
     logic [CountW-1:0] count; // frames accepted since the last acknowledgement
     logic [2:0]        code;
     logic [31:0]       number;
   } word_t;
 
-  // An entry means nothing before its VI is connected, and that writes it.
+  // An entry is valid only after its VI is connected, and that writes it.
   localparam int unsigned WordBits = 1 + 1 + CountW + 3 + 32;
   logic [WordBits-1:0] word_mem[hvia_params_pkg::VICount];
   hvia_params_pkg::vi_t list_mem[hvia_params_pkg::VICount];
@@ -81,13 +81,13 @@ module hvia_acknowledge (
   hvia_params_pkg::vi_t head_q, tail_q;
   logic                some_q;  // the list is not empty
 
-  // The word of a VI that was connected or reset begins anew.
+  // A connection or a reset initialises the VI's word.
   logic       renew;
   hvia_params_pkg::vi_t renew_vi;
   assign renew    = init_valid_i | clear_valid_i;
   assign renew_vi = clear_valid_i ? clear_vi_i : init_vi_i;
 
-  // The event that is taken.
+  // The event taken in this clock.
   logic        take_rxa, take_ref, take_head;
   logic [2:0]  op_q;
   hvia_params_pkg::vi_t vi_q, vi_d;
@@ -103,7 +103,7 @@ module hvia_acknowledge (
     if (state_q == Head) vi_d = list_vi_q;
   end
 
-  // What happens to a VI in the clock of its renewal, or came before it, is over.
+  // Events of a VI in the clock of its renewal, or before, are void.
   logic over;
   assign over = renew & (renew_vi == ((state_q == Event) | (state_q == Show) ? vi_q : vi_d));
 
@@ -135,25 +135,25 @@ module hvia_acknowledge (
       number_q <= rxa_number_i;
       code_q   <= rxa_code_i;
     end else if (take_ref) begin
-      op_q     <= hvia_pkg::AcknowledgeOperationRefuse;
+      op_q     <= hvia_pkg::AcknowledgeOperationNAK;
       number_q <= ref_number_i;
       code_q   <= ref_code_i;
     end
     if (take_head) list_vi_q <= list_mem[head_q];
   end
 
-  // What the event makes of the word.
+  // Effect of the event on the word.
   logic write, refused, refuse, push, show;
   assign refused = refused_q[vi_q];
   assign write   = ((state_q == Event) | (state_q == Show)) & ~renew;
-  assign refuse  = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationRefuse) &
+  assign refuse  = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationNAK) &
       ~refused;
   assign push    = write & (state_q == Event) & word_d.due & ~listed_q[vi_q];
   assign show    = write & (state_q == Show) & word_q.due;
   always_comb begin
     word_d = word_q;
     if (state_q == Show) begin
-      // Who was connected again has a place in the list, but may have nothing to say yet.
+      // A reconnected VI may still be in the list without anything due.
       word_d.due = 1'b0;
       if (word_q.due) word_d.count = '0;
     end else begin
@@ -172,7 +172,7 @@ module hvia_acknowledge (
         hvia_pkg::AcknowledgeOperationOld: begin
           if (~refused) begin
             word_d.number = number_q;
-            // A gap that is not told yet is told with it.
+            // It also reports a gap not reported yet.
             if (~word_q.due) word_d.code = hvia_pkg::AcknowledgeCodeOk;
             word_d.due = 1'b1;
           end
@@ -185,14 +185,14 @@ module hvia_acknowledge (
             word_d.due    = 1'b1;
           end
         end
-        hvia_pkg::AcknowledgeOperationRefuse: begin
+        hvia_pkg::AcknowledgeOperationNAK: begin
           if (~refused) begin
             word_d.number = number_q;
             word_d.code   = code_q;
           end
           word_d.due = 1'b1;
         end
-        // A frame after a refusal: it is said again.
+        // A frame after a NAK: repeat the NAK.
         default: if (refused) word_d.due = 1'b1;
       endcase
     end
@@ -216,7 +216,7 @@ module hvia_acknowledge (
       if (refuse) refused_q[vi_q] <= 1'b1;
       if (renew) refused_q[renew_vi] <= 1'b0;
       refused_o <= refused_q[refused_vi_i];
-      // The last one that leaves the list leaves it empty; both do not happen at once.
+      // When the last one leaves, the list is empty; both do not happen at once.
       if (push) begin
         listed_q[vi_q] <= 1'b1;
         tail_q         <= tail_q + 1'b1;

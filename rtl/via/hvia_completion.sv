@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Completion writer. Writes Length and Status of a finished descriptor, with immediate data the
-// field before them as well, in one burst, so that Status is the last thing that host memory sees
-// of it; after that the card never touches the descriptor again and its memory may be reused at
-// once. Four sources take turns; the next completion waits with its source meanwhile.
-// A completion that the bus refuses, or whose descriptor's memory was deregistered, has nowhere
-// else to be written to, and who waits for it would wait for ever: it is counted and reported as an
+// Completion writer. Writes Length and Status of a finished descriptor, preceded by the immediate
+// data if there is any, in one burst, so Status reaches host memory last. After that the card never
+// accesses the descriptor, and its memory may be reused at once. Four sources take turns; the next
+// completion waits at its source. If the bus rejects the write, or the descriptor's memory was
+// deregistered, the waiter would never be notified: the completion is counted and reported as an
 // asynchronous error.
 //
 // If the work queue is tied to a completion queue, one entry follows the Status into its ring
-// before the next completion is taken, so that entries stand in the order of the completions. Where
-// the tie leads is looked up while the Status is on its way: a completion without entry takes no
-// clock more. How much of the ring was consumed is read from its header, and only when it looks
-// full; if it is, the entry is lost, counted and reported. So is one that the bus refuses, whose
-// place stays the next one, and one for a ring that does not exist.
-// The ring is contiguous and an entry is aligned to its size, so no burst crosses a page.
+// before the next completion, so entries are in the order of the completions. The tie is looked up
+// during the write of the Status: a completion without an entry takes no extra clock. Consumed is
+// read from the ring's header only when the ring looks full. If it is full, the entry is lost,
+// counted and reported; so is an entry that the bus rejects, whose slot is used by the next one,
+// and one for a ring that does not exist. The ring is contiguous and an entry is aligned to its
+// size, so no burst crosses a page.
 //
-// Ties and rings are in RAM, which is not reset; one bit for each says that it was written since.
-// The tie of an earlier owner of a VI's index is never seen, because CreateVI writes a new one
-// before anything can complete. A command for a ring goes between two completions.
+// Ties and rings are in RAM without reset; one bit each records that it was written since reset.
+// The tie of an earlier owner of a VI's index is never used: CreateVI writes a new one before
+// anything can complete. A command for a ring executes between two completions.
 module hvia_completion #(
     parameter int unsigned W = 32
 ) (
@@ -37,14 +36,14 @@ module hvia_completion #(
     input  logic [3:0]      cpl_has_immediate_i,
     input  logic [3:0]      cpl_receive_i,
     input  logic [3:0]      cpl_write_i,
-    // Ties of the work queues of a VI, one clock: number of the completion queue plus one; 0, and
-    // what is no number of a queue, is none.
+    // Ties of a VI's work queues, one clock: number of the completion queue plus one; 0, or a value
+    // that is no queue's, means none.
     input  logic            cq_tie_valid_i,
     input  hvia_params_pkg::vi_t cq_tie_vi_i,
     input  logic [7:0]      cq_tie_send_i,
     input  logic [7:0]      cq_tie_receive_i,
-    // Commands for completion queues: stable until ready, which comes for one clock when it is
-    // done, with whether the state allowed it and the entries that were written to the ring.
+    // Commands for completion queues: stable until ready, which pulses when the command is done,
+    // with whether the state allowed it and the number of entries written to the ring.
     input  logic            cqc_valid_i,
     output logic            cqc_ready_o,
     input  logic [1:0]      cqc_op_i,  // 0 create, 1 destroy, 2 resize
@@ -74,7 +73,7 @@ module hvia_completion #(
     input  hvia_params_pkg::vi_t drain_vi_i,
     output logic            handle_busy_o,
     output logic            vi_busy_o,
-    // What is in memory now, one clock each: a completion, and the entry that follows it.
+    // Now in memory, one clock each: a completion, and the entry that follows it.
     output logic            done_valid_o,
     output logic [1:0]      done_kind_o,
     output logic [7:0]      done_index_o,
@@ -99,11 +98,11 @@ module hvia_completion #(
 
   localparam int unsigned VIW = hvia_params_pkg::VICountLog2;
 
-  // What may be written lies in the last 16 bytes of the control segment: a word that is not
-  // written, ImmediateData, Length, Status.
+  // Writable: the last 16 bytes of the control segment: a word that is not written, ImmediateData,
+  // Length, Status.
   localparam int unsigned Base  = hvia_pkg::DescriptorSize - 16;
   localparam int unsigned Beats = 128 / W;
-  // Bytes before the first written one, and the beat in which that lies.
+  // Bytes before the first written one, and its beat.
   localparam int unsigned SkipImmediate = hvia_pkg::DescriptorImmediateDataOffset - Base;
   localparam int unsigned SkipLength    = hvia_pkg::DescriptorLengthOffset - Base;
   localparam int unsigned BeatImmediate = SkipImmediate * 8 / W;
@@ -114,7 +113,7 @@ module hvia_completion #(
   localparam int unsigned EntryBeats = hvia_pkg::CompletionEntrySize * 8 / W;
   localparam int unsigned QueueBits  = hvia_params_pkg::CompletionQueuesLog2;
   localparam int unsigned Queues     = 1 << QueueBits;
-  // A tie is a number plus one, so it needs a bit more than a number.
+  // A tie is a number plus one, so it has one bit more than a number.
   localparam int unsigned TieBits    = QueueBits + 1;
 
   localparam logic [1:0] OpCreate  = 2'd0;
@@ -122,20 +121,20 @@ module hvia_completion #(
 
   typedef enum logic [3:0] {
     Idle,
-    Request,    // Status: the bus is asked
-    Wait,       // and is on it
-    Refused,    // there is nowhere to write to
-    Ask,        // the ring looks full: Consumed is read
+    Request,    // Status: request the bus
+    Wait,       // write in progress
+    Refused,    // no memory to write to
+    Ask,        // the ring looks full: read Consumed
     Answer,
-    Judge,      // by what was read
-    Entry,      // the entry: the bus is asked
-    EntryWait,  // and is on it
+    Judge,      // compare with Consumed
+    Entry,      // entry: request the bus
+    EntryWait,  // write in progress
     Overrun,    // the entry is lost
-    Command     // for a completion queue
+    Command     // of a completion queue
   } state_e;
   state_e state_q;
 
-  // The source after the one that was served last goes first.
+  // The source after the one last served has priority.
   logic [3:0] grant;
   logic [1:0] last_q, chosen;
   always_comb begin
@@ -162,7 +161,7 @@ module hvia_completion #(
   logic        has_immediate_q, receive_q;
   logic [2:0]  beat_q;
 
-  // Ties, send queue in the lower half. Read with the completion, so known in the clock after it.
+  // Ties, send queue in the lower half. Read with the completion, valid one clock later.
   function automatic logic [TieBits-1:0] tie_of(input logic [7:0] number);
     tie_of = (32'(number) <= Queues) ? number[TieBits-1:0] : '0;
   endfunction
@@ -192,8 +191,8 @@ module hvia_completion #(
   assign tie   = receive_q ? tie_q[TieBits +: TieBits] : tie_q[0 +: TieBits];
   assign queue = QueueBits'(tie - 1'b1);
 
-  // Rings: page of the header, log2 of the entries, entries written, entries consumed when that was
-  // read last. Read in the clock after the completion, so known before its write can be done.
+  // Rings: page of the header, log2 of the entries, entries written, entries consumed when last
+  // read. Read in the clock after the completion, so valid before its write can be done.
   localparam int unsigned PageBits = hvia_params_pkg::PageBytesLog2;
   localparam int unsigned RingBits = 32 - PageBits + 4 + 16 + 16;
 
@@ -221,7 +220,7 @@ module hvia_completion #(
     if (look_q || command) ring_q <= ring_mem[ring_at];
   end
 
-  // The manager has checked the command: the number exists, the ring begins with a page.
+  // The manager checked the command: the number exists, the ring is page aligned.
   logic unused_bits;
   assign unused_bits = ^{cqc_index_i[7:QueueBits], cqc_address_i[PageBits-1:0], cqc_log2_i[7:4],
                          rdata_i[W-1:16]};
@@ -237,7 +236,7 @@ module hvia_completion #(
     end
   end
 
-  // A Consumed that cannot be is no business of the card's: more than all entries in use is full.
+  // An impossible Consumed is the host's error: more than all entries in use counts as full.
   assign tied    = tied_q && tie != '0;
   assign created = created_q[queue];
   assign seen    = fresh_q ? consumed_q : consumed;
@@ -371,7 +370,7 @@ module hvia_completion #(
   assign refused    = (state_q == Refused || (done && werr_i)) && async_ready_i;
   assign overrun    = state_q == Overrun && async_ready_i;
 
-  // A completion that is not written has no access to wait for, and a ring is no registered memory.
+  // A completion that is not written accesses nothing, and a ring is no registered memory.
   assign handle_busy_o = of_status && handle_q == drain_handle_i;
   assign vi_busy_o     = state_q != Idle && state_q != Command && vi_q == drain_vi_i;
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Timers of many VIs with one comparator. The deadlines lie in the owner's memory; here is the
-// earliest one that may be due. When the timebase reaches it, all VIs that have a deadline are
-// visited in turn: the owner answers each visit with the deadline that the VI has then. A deadline
-// that was put off meanwhile is found so, and the next walk begins at the earliest that is left.
+// Timers for all VIs with one comparator. Deadlines live in the owner's memory; this module keeps a
+// lower bound on the earliest. When the timebase reaches it, the module visits all armed VIs in
+// turn, and the owner returns the deadline that each VI has then. So a postponed deadline is found,
+// and the next walk starts at the earliest one left.
 module hvia_deadline_walker (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic [47:0]  timebase_i,
     input  hvia_params_pkg::vis_t armed_i,  // VIs that have a deadline
-    // A deadline was set, or is what the VI visited still has.
+    // A deadline was set, or the visited VI keeps this one.
     input  logic         set_valid_i,
     input  logic [47:0]  set_deadline_i,
-    // Look at this VI's deadline.
+    // Check this VI's deadline.
     output logic         visit_valid_o,
     input  logic         visit_done_i,
     output hvia_params_pkg::vi_t visit_vi_o,
@@ -24,7 +24,7 @@ module hvia_deadline_walker (
   hvia_params_pkg::vi_t vi_q;
   logic [47:0] next_q, base, next;
 
-  // All ones are no deadline.
+  // All ones mean no deadline.
   assign start  = !walk_q && armed_i != '0 && timebase_i >= next_q;
   assign forget = armed_i == '0 && next_q != '1;
   assign base   = (start || forget) ? '1 : next_q;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Descriptor fetch: one unit that translates a virtual address and reads 64 bytes of a descriptor
-// in one burst, for three kinds of work. Further segments for the receive engine go first, then
-// those for the transmit engine, then heads of queues; after a chunk for the transmit engine a
-// waiting head goes before the next one, because a frame may wait for it.
+// Descriptor fetch: translates a virtual address and reads 64 bytes of a descriptor in one burst,
+// for three kinds of work. Further segments for the receive engine have priority, then those for
+// the transmit engine, then heads of queues. After a chunk for the transmit engine a waiting head
+// precedes the next chunk, because a frame may wait for it.
 //
-// A head gives its link to the queue and is checked for its format. One of a send queue goes to the
-// transmit engine, or waits in a register of its own until the engine has room. One of a receive
-// queue goes to the receive store; in state Error it is completed as flushed instead.
+// The queue gets the link of a head, and the head's format is checked. A send head goes to the
+// transmit engine, or waits in a register for space there. A receive head goes to the receive
+// store; in state Error it is completed as flushed instead.
 //
-// A send descriptor whose VI is not connected is fetched all the same, to flush it in order. A head
-// that cannot be reached has no status word to write to: it is counted, and the rest of its queue
-// is forgotten, because its link is unknown. One of a receive queue is reported as an asynchronous
-// error here; one of a send queue goes to the transmit engine as a mere mark, because what was
-// posted before it is still under way there and must come first.
+// A send descriptor whose VI is not connected is fetched too, to flush it in order. An unreachable
+// head has no status word to write: it is counted, and the rest of its queue is dropped, because
+// its link is unknown. A receive head is reported here as an asynchronous error. A send head goes
+// to the transmit engine as a marker, because earlier descriptors are still in flight there and
+// must finish first.
 module hvia_descriptor_fetch #(
     parameter int unsigned W = 32
 ) (
@@ -40,7 +40,7 @@ module hvia_descriptor_fetch #(
     input  logic         release_ready_i,
     output hvia_params_pkg::vi_t release_vi_o,
     // Further segments: for the receive engine, for the transmit engine. Those of a receive
-    // descriptor are also put into the store.
+    // descriptor are also written to the store.
     input  logic         rxc_valid_i,
     output logic         rxc_ready_o,
     input  hvia_params_pkg::vi_t rxc_vi_i,
@@ -112,7 +112,7 @@ module hvia_descriptor_fetch #(
     output logic [31:0]  cpl_pa_o,
     output logic [31:0]  cpl_handle_o,
     output logic [31:0]  cpl_status_o,
-    // A receive descriptor of this VI is on its way to the store.
+    // A receive descriptor of this VI is in flight to the store.
     input  hvia_params_pkg::vi_t coming_vi_i,
     output logic         coming_o,
     // The receive engine waits for a descriptor.
@@ -139,7 +139,7 @@ module hvia_descriptor_fetch #(
   localparam int unsigned Bytes   = hvia_pkg::DescriptorFetchBytes;
   localparam int unsigned First   = hvia_pkg::DescriptorSize;
   localparam int unsigned Second  = hvia_pkg::DescriptorSize + hvia_pkg::DataSegmentSize;
-  // Segments that lie in the chunk of the control segment.
+  // Segments inside the chunk of the control segment.
   localparam int unsigned Here    = (Bytes - hvia_pkg::DescriptorSize) / hvia_pkg::DataSegmentSize;
 
   localparam logic [63:0] AlignMask = 64'(hvia_pkg::DescriptorAlignment) - 64'd1;
@@ -159,15 +159,15 @@ module hvia_descriptor_fetch #(
   logic [15:0] seq_q;
   logic [2:0]  vi_state_q, vi_state_now, vi_reliability_q;
   logic [15:0] tag_q;
-  // What was read, byte 0 in the lowest bits.
+  // The bytes read, byte 0 in the lowest bits.
   logic [Bytes*8-1:0] words_q;
 
   logic busy, is_head;
   assign busy    = state_q != Idle;
   assign is_head = work_q == Send || work_q == Receive;
 
-  // What goes back to the queue may still wait there when the unit is free again; it belongs to the
-  // last head, so the next one waits for it.
+  // The report to the queue may still wait when the unit is free again. It belongs to the last
+  // head, so the next head waits for it.
   logic       link_q, link_bad_q, release_q, back_receive_q;
   hvia_params_pkg::vi_t back_vi_q;
   logic [63:0] link_va_q;
@@ -210,8 +210,9 @@ module hvia_descriptor_fetch #(
   logic last_beat;
   assign last_beat = rvalid_i && rlast_i;
 
-  // A VI that was reset while a doorbell was under way: its memory may be gone. Or a link to where
-  // no descriptor can be: 64 bytes from there may reach into a page that was not translated.
+  // A VI that was reset while a doorbell was in flight: its memory may be gone. Or a link to an
+  // address illegal for a descriptor: 64 bytes from there may reach into a page that was not
+  // translated.
   logic is_free, unreachable;
   assign is_free     = vi_state_q == hvia_pkg::VIStateFree;
   assign unreachable = is_free || (va_q & AlignMask) != 64'd0;
@@ -220,9 +221,8 @@ module hvia_descriptor_fetch #(
   logic wait_valid_q, handed;
   assign handed = desc_valid_o && desc_ready_i;
 
-  // A receive descriptor that was read. There is one event a clock in the trace, so the store waits
-  // while the waiting register is emptied. When the VI was reset meanwhile, its place must stay
-  // empty.
+  // A receive descriptor was read. The trace takes one event per clock, so the store waits while
+  // the waiting register is emptied. If the VI was reset meanwhile, its slot must stay empty.
   logic received, gone, flush, store;
   assign received = state_q == Check && work_q == Receive;
   assign gone     = received && vi_state_now == hvia_pkg::VIStateFree;
@@ -233,7 +233,7 @@ module hvia_descriptor_fetch #(
     state_d = state_q;
     unique case (state_q)
       Idle:      if (start) state_d = Context;
-      // The context RAM answers one clock after the address.
+      // The context RAM returns one clock after the index.
       Context:   state_d = Translate;
       Translate: begin
         if (unreachable) state_d = Bad;
@@ -286,7 +286,7 @@ module hvia_descriptor_fetch #(
     if (state_q == Read && rvalid_i) words_q <= {rdata_i, words_q[Bytes*8-1:W]};
   end
 
-  // The link goes back as soon as the descriptor is here.
+  // The link is reported as soon as the descriptor is here.
   logic bad, fetched, link_due, release_due;
   assign bad         = state_q == Bad && is_head;
   assign fetched     = state_q == Read && state_d == Check && is_head;
@@ -338,8 +338,8 @@ module hvia_descriptor_fetch #(
   assign att_req_access_o = hvia_pkg::AttAccessLocal;
   assign att_req_vi_o     = vi_q;
 
-  // A receive descriptor is fetched long before its message comes, as a rule. It gives way to
-  // payload on the bus, unless the receive engine or other work for this unit waits behind it.
+  // A receive descriptor is usually fetched long before its message. It yields to payload on the
+  // bus, unless the receive engine or other work for this unit waits for it.
   assign req_valid_o   = state_q == Request;
   assign req_patient_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i &&
       !txc_valid_i;
@@ -366,7 +366,7 @@ module hvia_descriptor_fetch #(
       length_error, flushed;
 
   assign control    = words_q[hvia_pkg::DescriptorControlOffset*8 +: 16];
-  // The ledger looks at this one.
+  // For the ledger.
   assign unused_control = control[hvia_pkg::DescriptorControlQueueFenceBit];
   assign immediate  = control[hvia_pkg::DescriptorControlImmediateBit];
   assign segments   = words_q[hvia_pkg::DescriptorSegmentCountOffset*8 +: 16];
@@ -380,10 +380,10 @@ module hvia_descriptor_fetch #(
   assign reliable   = vi_reliability_q == hvia_pkg::ReliabilityDelivery ||
                       vi_reliability_q == hvia_pkg::ReliabilityReception;
 
-  // A read needs the reliable levels, and has nothing that immediate data could be sent with.
+  // An RDMA read requires a reliable level and cannot carry immediate data.
   assign wrong_operation = work_q == Receive ? !send : !send &&
       (!rdma || (rdma_read && (!reliable || immediate)));
-  // An RDMA operation has its address segment besides.
+  // An RDMA operation has an address segment in addition.
   assign format_error = wrong_operation ||
       (rdma && segments == 16'd0) ||
       32'(segments) > hvia_pkg::MaxDataSegments + (rdma ? 32'd1 : 32'd0) ||
@@ -396,7 +396,7 @@ module hvia_descriptor_fetch #(
   assign length_error = !format_error && 32'(segments) <= Here && {1'b0, length} != here_len;
   assign flushed      = vi_state_q != hvia_pkg::VIStateConnected;
 
-  // To the transmit engine, in the clock of the check or out of the waiting register.
+  // To the transmit engine, in the clock of the check or from the waiting register.
   hvia_params_pkg::vi_t wait_vi_q;
   logic [15:0]        wait_seq_q;
   logic [63:0]        wait_va_q;
@@ -408,7 +408,7 @@ module hvia_descriptor_fetch #(
 
   always_comb begin
     send_status = 32'd0;
-    // A flushed descriptor was never looked at, one that was missed cannot be.
+    // A flushed descriptor was never checked, and an unreachable one cannot be.
     send_status[hvia_pkg::DescriptorStatusFlushedBit]     = !missed && flushed;
     send_status[hvia_pkg::DescriptorStatusFormatErrorBit] = !missed && !flushed && format_error;
     send_status[hvia_pkg::DescriptorStatusLengthErrorBit] = !missed && !flushed && length_error;
@@ -476,14 +476,14 @@ module hvia_descriptor_fetch #(
 
   assign coming_o = busy && work_q == Receive && vi_q == coming_vi_i;
 
-  // Only what was or may have been translated counts: what comes later is refused by the ATT, and a
-  // process that rings with a withdrawn handle for ever must not hold up its deregistration.
+  // Only work that was or may have been translated counts: the ATT rejects later work, and a
+  // process that rings with a withdrawn handle forever must not delay its deregistration.
   logic translated;
   assign translated    = state_q == Walk || state_q == Request || state_q == Read ||
                          state_q == Check || state_q == Flush;
   assign handle_busy_o = (translated && handle_q == drain_handle_i) ||
                          (wait_valid_q && !wait_missed_q && wait_handle_q == drain_handle_i);
-  // All that is here has an end of its own, a receive descriptor too.
+  // All work here ends by itself, also a receive descriptor.
   assign vi_busy_o     = (busy && vi_q == drain_vi_i) ||
                          ((link_q || release_q) && back_vi_q == drain_vi_i) ||
                          (wait_valid_q && wait_vi_q == drain_vi_i);
@@ -496,7 +496,7 @@ module hvia_descriptor_fetch #(
   assign stat_descriptor_bad_o      = bad;
   assign stat_descriptor_segments_o = state_q == Read && state_d == Check && !is_head;
 
-  // No two events in a clock: the unit has no send descriptor while one waits.
+  // One event per clock: the unit has no send descriptor while one waits.
   always_comb begin
     trace_valid_o = 1'b1;
     trace_event_o = hvia_pkg::TraceEventDescriptorStart;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Doorbell pages. Collects the three dwords of a doorbell (descriptor address low, high, memory
-// handle) and commits it with the third. A process can write to its own pages only, so the page
-// number is the VI and needs no further check than that the VI is in use. A page has one doorbell
-// for each queue of its VI.
+// handle) and commits it with the third. A process can write only to its own pages, so the page
+// number is the VI, and the only further check is that the VI is in use. A page has one doorbell
+// per queue of its VI.
 //
-// A host bridge may split a store of three dwords anywhere and put others between them. So what a
-// queue has of a doorbell is kept in RAM until the third dword. The registers hold a copy of the
-// queue that was written last; a burst of three dwords never waits for the RAM. Dword 0 starts
-// over. A dword out of order, or with a byte missing, drops what the queue has: a torn doorbell
-// must never start a fetch.
+// A host bridge may split a store of three dwords anywhere and interleave others. So the partial
+// doorbell of each queue is kept in RAM until the third dword. Registers hold a copy for the queue
+// last written, so a burst of three dwords never waits for the RAM. Dword 0 restarts a doorbell. A
+// dword out of order, or with a byte missing, drops the partial doorbell: a torn doorbell must
+// never start a fetch.
 module hvia_doorbell (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic         enable_i,
     input  hvia_params_pkg::vis_t live_i,
-    // A VI is taken into use or given up: what its queues have dies.
+    // A VI is created or destroyed: drop its partial doorbells.
     input  logic         forget_valid_i,
     input  hvia_params_pkg::vi_t forget_vi_i,
     // Target port, doorbell BAR only.
@@ -31,7 +31,7 @@ module hvia_doorbell (
     output hvia_params_pkg::vi_t db_vi_o,
     output logic [63:0]  db_va_o,
     output logic [31:0]  db_handle_o,
-    // Asynchronous error: a descriptor address that no descriptor can have.
+    // Asynchronous error: an address illegal for a descriptor.
     output logic         async_valid_o,
     output logic [7:0]   async_code_o,
     output logic [7:0]   async_vi_o,
@@ -45,9 +45,8 @@ module hvia_doorbell (
     output logic         quiet_o
 );
 
-  // Dwords that each queue has, 0 to 2, and the dwords. The counts are in one RAM for each
-  // direction, so that a VI is forgotten in one clock. No reset reaches them: a walk clears them
-  // after it.
+  // Dwords received per queue, 0 to 2, and their contents. The counts are in one RAM per direction,
+  // so one clock clears a VI. They have no reset: a walk clears them after it.
   logic [1:0]  send_phase[hvia_params_pkg::VICount];
   logic [1:0]  receive_phase[hvia_params_pkg::VICount];
   logic [31:0] low_mem[2*hvia_params_pkg::VICount];
@@ -55,7 +54,7 @@ module hvia_doorbell (
   logic [1:0]  rd_send_phase_q, rd_receive_phase_q;
   logic [31:0] rd_low_q, rd_high_q;
 
-  // The queue that was written last.
+  // The queue last written.
   logic [1:0]  phase_q;
   logic        receive_q;
   hvia_params_pkg::vi_t vi_q;
@@ -83,8 +82,8 @@ module hvia_doorbell (
   assign whole   = db_wbe_i == 4'hf;
   assign cached  = vi_q == page && receive_q == receive;
 
-  // A dword that goes on with another queue than the last one waits two clocks: one for the RAM,
-  // one for the registers.
+  // A dword for another queue than the last one waits two clocks: one for the RAM, one for the
+  // registers.
   assign load     = db_wvalid_i && known && whole && index != 2'd0 && !cached;
   assign in_order = known && whole && (index == 2'd0 || phase_q == index);
 
@@ -159,8 +158,8 @@ module hvia_doorbell (
     end
   end
 
-  // Whether dword 0 started over shows one clock after it. That clock may have a bad dword, too;
-  // one count is owed then until a clock without.
+  // A restart by dword 0 is counted one clock later. If that clock has a bad dword too, one count
+  // is owed until a clock without one.
   assign started_over = began_q &&
                         (began_receive_q ? rd_receive_phase_q : rd_send_phase_q) != 2'd0;
   assign dropped      = (accept && !in_order) || (third && !good);
@@ -208,11 +207,11 @@ module hvia_doorbell (
 
   assign stat_doorbell_send_o    = good && !receive_q;
   assign stat_doorbell_receive_o = good && receive_q;
-  // One count per dropped dword out of order, per dropped doorbell and per doorbell that was
-  // started over before its third dword.
+  // One count per dropped dword out of order, per dropped doorbell, and per doorbell restarted
+  // before its third dword.
   assign stat_doorbell_malformed_o = dropped || started_over || owed_q;
 
-  // The stages of a message begin with a send doorbell; a receive descriptor shows when it is
+  // The trace of a message starts with a send doorbell; a receive descriptor appears when it is
   // stored.
   assign trace_valid_o = good && !receive_q;
   assign trace_event_o = hvia_pkg::TraceEventDoorbellCommitted;

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Notifications. Software arms a work queue or a completion queue; what is written to it next
-// raises one interrupt, and its name is put into a queue that software reads, one name for each
-// read.
+// Notifications. Software arms a work queue or a completion queue; the next completion or entry for
+// it raises one interrupt, and its name enters a queue that software reads, one name per read.
 //
-// A queue of the card has two bits. *Armed* is set by the arming and taken by what comes next.
-// *Queued* says that its name waits to be read, so each is in the queue once at most and there is
-// room for all. What is armed again before its name was read is armed: if more comes for it then,
-// that is told by the name that waits, because it is in memory before the name is read; if nothing
-// has come when the name is read, the arming stands. So no arming is lost, and none is told twice.
-// What comes in the clock of an arming came before it. An arming outlives the VI and the ring that
-// it was meant for: until something comes for the index, or a reset.
+// Each queue of the card has two bits. *Armed* is set by the arming and cleared by the next event.
+// *Queued* means that its name waits to be read, so each name is queued at most once and the queue
+// cannot overflow. A queue that is armed before its name was read stays armed: the waiting name
+// also reports an event that comes then, because that is in memory before the name is read; without
+// such an event the arming stands when the name is read. So no arming is lost, and none is reported
+// twice. An event in the clock of an arming precedes it. An arming outlives its VI or ring: it
+// stays until an event for the index, or a reset.
 module hvia_notify (
     input  logic        clk_i,
     input  logic        rst_ni,
-    // What has come, from `completion`: in host memory by now.
+    // Events from `completion`: in host memory by now.
     input  logic        done_valid_i,
     input  logic [1:0]  done_kind_i,
     input  logic [7:0]  done_index_i,
-    // From `registers`. A read takes the name away that is shown; the next one is there two clocks
-    // later.
+    // From `registers`. A read removes the shown name; the next one is valid two clocks later.
     input  logic        arm_valid_i,
     input  logic [1:0]  arm_kind_i,
     input  logic [7:0]  arm_index_i,
@@ -30,7 +28,7 @@ module hvia_notify (
     output logic        quiet_o
 );
 
-  // A name is kind and index, and the number of its bits.
+  // A name is kind and index; the width of each.
   localparam int unsigned KindBits = hvia_pkg::NotifyKindBits;
   localparam int unsigned NameBits = KindBits + 8;
   localparam int unsigned Queues   = 1 << hvia_params_pkg::CompletionQueuesLog2;

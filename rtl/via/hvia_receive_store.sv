@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Receive descriptors on the chip, one place for each VI: the head of the receive queue, fetched
-// when it was posted, and the 64-byte chunk of it that is in use. The receive engine reads a place,
-// empties it when its descriptor is done, and asks the fetch for further chunks, which are put over
-// the last.
+// Receive descriptors on the chip, one slot per VI: the head of the receive queue, fetched when it
+// was posted, and the 64-byte chunk of it in use. The receive engine reads a slot, empties it when
+// its descriptor is done, and requests further chunks, which overwrite the last.
 //
-// A descriptor may lie here for ever, and its memory may be deregistered meanwhile. Then the store
-// looks through all places for the withdrawn handle, one each clock, and marks them stale: their
-// status can not be written any more. By then nothing that was translated by that handle is under
-// way, so no place can come to it behind the search.
+// A descriptor may stay here indefinitely while its memory is deregistered. Then the store searches
+// all slots for the withdrawn handle, one per clock, and marks them stale: their status can no
+// longer be written. By then no translation by that handle is in flight, so no slot can get it
+// behind the search.
 module hvia_receive_store (
     input  logic         clk_i,
     input  logic         rst_ni,
-    // From the fetch: a whole descriptor into an empty place, or a further chunk of what is there.
+    // From the fetch: a whole descriptor into an empty slot, or a further chunk for a valid slot.
     input  logic         wr_valid_i,
     input  logic         wr_head_i,
     input  hvia_params_pkg::vi_t wr_vi_i,
@@ -22,8 +21,8 @@ module hvia_receive_store (
     input  logic [31:0]  wr_handle_i,
     input  logic [15:0]  wr_seq_i,
     input  logic [31:0]  wr_status_i,
-    // Read port: all of a place one clock after its VI was given. A write, drop or clear in the
-    // clock of the read shows one clock later.
+    // Read port: returns a slot one clock after its VI. A write, drop or clear in the clock of the
+    // read shows one clock later.
     input  hvia_params_pkg::vi_t rs_vi_i,
     output logic         rs_valid_o,
     output logic         rs_stale_o,
@@ -36,13 +35,12 @@ module hvia_receive_store (
     output logic [15:0]  rs_segments_o,
     output logic [31:0]  rs_length_o,
     output logic [31:0]  rs_status_o,
-    // Empty a place: the descriptor is done, or its VI was reset. A clear wins over a write.
+    // Empty a slot: the descriptor is done, or its VI was reset. A clear wins over a write.
     input  logic         drop_valid_i,
     input  hvia_params_pkg::vi_t drop_vi_i,
     input  logic         clear_valid_i,
     input  hvia_params_pkg::vi_t clear_vi_i,
-    // Search for a withdrawn handle, which stays at drain_handle_i: a pulse, then busy until it is
-    // done.
+    // Search for a withdrawn handle, stable at drain_handle_i: a pulse, then busy until it is done.
     input  logic         stale_start_i,
     output logic         stale_busy_o,
     // Draining.
@@ -57,10 +55,10 @@ module hvia_receive_store (
 
   logic [511:0]           chunk_mem  [hvia_params_pkg::VICount];
   logic [HeadWidth-1:0]   head_mem   [hvia_params_pkg::VICount];
-  // Apart, because the search reads it too.
+  // Separate, because the search reads it too.
   logic [31:0]            handle_mem [hvia_params_pkg::VICount];
 
-  // Memories are not reset: what they hold means nothing while the place is not valid.
+  // Memories without reset: their contents count only while the slot is valid.
   hvia_params_pkg::vis_t valid_q, stale_q;
 
   logic write_head;
@@ -78,7 +76,7 @@ module hvia_receive_store (
     if (write_head) handle_mem[wr_vi_i] <= wr_handle_i;
   end
 
-  // The search: reads a handle in one clock and judges it in the next.
+  // The search: reads a handle in one clock and compares it in the next.
   logic        search_q, judge_q, fresh_q;
   hvia_params_pkg::vi_t search_vi_q, judge_vi_q;
   logic [31:0] judge_handle_q;
@@ -105,7 +103,7 @@ module hvia_receive_store (
     if (search_q) begin
       judge_vi_q     <= search_vi_q;
       judge_handle_q <= handle_mem[search_vi_q];
-      // A place that is filled just now shows the handle of the descriptor before.
+      // A slot filled in this clock still shows the handle of the descriptor before.
       fresh_q        <= write_head && wr_vi_i == search_vi_q;
     end
   end
@@ -129,8 +127,8 @@ module hvia_receive_store (
     end
   end
 
-  // Read port. The VI is kept beside the word: the port is settled when the word it shows belongs
-  // to the VI it is asked for, and no write is behind it.
+  // Read port. The VI is stored with the word: the port is settled when its word belongs to the
+  // requested VI and no write is pending.
   hvia_params_pkg::vi_t read_vi_q;
   logic [511:0]         chunk_q;
   logic [HeadWidth-1:0] head_q;
@@ -148,7 +146,7 @@ module hvia_receive_store (
       read_vi_q    <= '0;
       read_valid_q <= 1'b0;
       read_stale_q <= 1'b0;
-      // What is read while in reset belongs to no VI.
+      // A word read during reset belongs to no VI.
       changed_q    <= 1'b1;
     end else begin
       read_vi_q    <= rs_vi_i;

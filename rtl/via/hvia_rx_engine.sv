@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Receive engine. Takes frames from the packet buffer one at a time: parses the header, checks that
-// the frame is meant for a connected VI by that VI's peer, checks its sequence number, follows
-// messages, and writes the payload into host memory: to the address that an RDMA write names, or
-// into the buffers of the VI's receive descriptor in receive_store. Frames of any other EtherType
-// go to the raw port's buffer.
+// the frame comes from the peer of a connected VI, checks its sequence number, follows messages,
+// and writes the payload into host memory: to the address that an RDMA write names, or into the
+// buffers of the VI's receive descriptor in receive_store. Frames of other EtherTypes go to the raw
+// port's buffer.
 //
 // Order of checks, each drop counted by its reason: destination address; EtherType; version, flags,
 // length, known operation (malformed); VI connected, generation, peer (bad VI); sequence behind
-// (old) or far ahead (out of order); from here on the sequence number is used up; operation carried
-// out by this card (unsupported); the message that the frame belongs to was given up or never began
-// (dropped); a receive descriptor for a message that needs one (queue empty); the descriptor is in
-// order, its segments can be reached (descriptor error) and have room (length); right of the VI,
-// then of the region (protection); the host bus. The first frame of a message that fails is counted
-// by the reason, the rest of that message as dropped.
+// (old) or far ahead (out of order); from here on the sequence number is consumed; operation
+// supported by this card (unsupported); message of the frame given up or never started (dropped); a
+// receive descriptor for a message that requires one (queue empty); valid descriptor with reachable
+// segments (descriptor error) and enough capacity (length); right of the VI, then of the region
+// (protection); the host bus. The first failed frame of a message is counted by the reason, the
+// rest of the message as dropped.
 //
 // Messages: a frame with First opens one, a frame with Last closes it. A Send, and an RDMA write
-// with immediate data, takes the VI's descriptor with First and completes it with Last, with what
-// went wrong in between. A message is cut off if a frame is missing inside it, if the next First
-// comes before its Last, if a frame contradicts its First, if its First is missing, or if the VI is
-// flushed: its descriptor is completed at once; without one there is an asynchronous error. The
-// state of each VI's message lies in RAM, so that messages of different VIs interleave freely.
+// with immediate data, takes the VI's descriptor with First and completes it with Last, with the
+// errors in between. A message is cut off if a frame is missing inside it, if the next First
+// precedes its Last, if a frame contradicts its First, if its First is missing, or if the VI is
+// flushed: its descriptor is completed at once; without a descriptor an asynchronous error is
+// raised. The state of each VI's message is in RAM, so messages of different VIs interleave freely.
 //
-// Sequence numbers of unreliable VIs: a frame inside of SequenceWindow is accepted, whatever is
-// missing before it. One behind or beyond the window is dropped. The number behind that of the last
-// frame is the candidate: the next frame outside of the window agrees if it is inside of the window
-// at the candidate. A copy of the last frame changes nothing, any other number starts a new run,
-// and so does an accepted frame. The frame that completes SequenceAgreement in a row is accepted,
-// whatever number was expected. So a forged or damaged number silences a VI for a few frames only.
+// Sequence numbers of unreliable VIs: a frame inside SequenceWindow is accepted, whatever is
+// missing before it; one behind or beyond the window is dropped. The number after the last frame's
+// is the candidate: the next frame outside the window agrees if it lies in the window at the
+// candidate. A copy of the last frame changes nothing; any other number starts a new run, and so
+// does an accepted frame. The frame that completes SequenceAgreement in a row is accepted, whatever
+// number was expected. So a forged or damaged number silences a VI for a few frames only.
 //
-// Cut-through: a frame may be offered while it still comes in. Words are used as they arrive, and
-// what depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A frame
-// that turns out bad or short is treated as one that never came: its number is not used up, but
-// what it wrote stays written, so the message that it belongs to is cut off.
+// Cut-through: a frame may be offered while it still arrives. Words are used as they arrive, and
+// whatever depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A
+// frame that turns out bad or short counts as lost: its number is not consumed, but bytes already
+// written stay written, so its message is cut off.
 //
-// Reliable VIs: frames are taken in order only, and each that is not a mere acknowledgement is told
-// to `acknowledge`, as accepted, old, ahead, refused, or as one that came after a refusal. A frame
-// that fails breaks the connection: its message ends at once, with the status that it would have
-// had at the unreliable level, one asynchronous error and a refusal. Acknowledgements and read
-// requests go to the ledger. An answer of an RDMA read is a message whose buffers are those of the
-// read's descriptor: the ledger names it, each frame of the answer fetches the chunk that it needs.
-// Nothing is told or completed before the frame is whole and good, so a bad one leaves the state as
-// it was and comes again. With reliable delivery a frame that is whole is told as accepted when the
-// translation of its last byte is there, else when that byte is in memory.
+// Reliable VIs: frames are taken in order only, and each except a plain acknowledgement is reported
+// to `acknowledge` as accepted, old, ahead, NAKed, or as one after a NAK. A frame that fails breaks
+// the connection: its message ends at once, with the status of the unreliable level, one
+// asynchronous error and a NAK. Acknowledgements and read requests go to the ledger. The response
+// to an RDMA read is a message whose buffers are those of the read's descriptor: the ledger names
+// it, and each frame of the response fetches the chunk that it requires. Nothing is reported or
+// completed before the frame is complete and good, so a bad one leaves the state unchanged and is
+// retransmitted. With reliable delivery a complete frame is reported as accepted when its last byte
+// is translated, else when that byte is in memory.
 //
-// Every wait ends: a translation, a host write, the fetch of a descriptor or of a chunk of it, a
-// frame that has begun, the completion's turn on the bus, an answer of the ledger. Nothing else is
-// waited for.
+// Every wait ends. The engine waits only for: a translation, a host write, the fetch of a
+// descriptor or of a chunk, the rest of a started frame, the completion's turn on the bus, the
+// ledger's reply.
 module hvia_rx_engine #(
     parameter int unsigned W = 32,
     parameter int unsigned MaxOutstanding = 1  // of dma_write
@@ -60,9 +60,9 @@ module hvia_rx_engine #(
     // Packet buffer.
     input  logic             rx_valid_i,
     input  logic [10:0]      rx_len_i,    // bytes, with rx_end_i
-    input  logic [10:0]      rx_avail_i,  // bytes that are in
-    input  logic             rx_end_i,    // all are in
-    input  logic             rx_bad_i,    // with rx_end_i: the frame is not good
+    input  logic [10:0]      rx_avail_i,  // bytes that arrived
+    input  logic             rx_end_i,    // all bytes arrived
+    input  logic             rx_bad_i,    // with rx_end_i: the frame is bad
     output logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr_o,
     input  logic [W-1:0]     rx_rdata_i,
     output logic             rx_done_o,
@@ -71,7 +71,7 @@ module hvia_rx_engine #(
     output hvia_params_pkg::vi_t rd_vi_o,
     input  logic [127:0]     rd_ctx_i,
 
-    // Receive descriptors on the chip; the answer belongs to the index of the clock before.
+    // Receive descriptors on the chip; the data belongs to the index one clock earlier.
     output hvia_params_pkg::vi_t rs_vi_o,
     input  logic             rs_valid_i,
     input  logic             rs_stale_i,
@@ -125,9 +125,9 @@ module hvia_rx_engine #(
     output logic [31:0]      rxa_number_o,
     output logic [2:0]       rxa_code_o,
     output hvia_params_pkg::vi_t refused_vi_o,
-    input  logic             refused_i,  // a refusal stands for the VI of the clock before
+    input  logic             refused_i,  // the VI one clock earlier was NAKed
 
-    // The ledger of reliable VIs; the answer comes with ready.
+    // The ledger of reliable VIs; its reply comes with ready.
     output logic             rxl_valid_o,
     input  logic             rxl_ready_i,
     output logic [2:0]       rxl_op_o,
@@ -196,7 +196,7 @@ module hvia_rx_engine #(
     input  logic             flush_i,        // complete what drain_vi_i has here
     output logic             handle_busy_o,
     output logic             vi_busy_o,
-    input  logic             clear_valid_i,  // forget what the VI has here
+    input  logic             clear_valid_i,  // drop what the VI has here
     input  hvia_params_pkg::vi_t clear_vi_i,
 
     output logic             stat_receive_frame_o,
@@ -232,18 +232,18 @@ module hvia_rx_engine #(
   localparam int unsigned LaneW       = $clog2(Bytes);
   localparam int unsigned EthBytes    = hvia_pkg::EthernetHeaderSize;
   localparam int unsigned HeaderBytes = hvia_pkg::EthernetHeaderSize + hvia_pkg::ViaHeaderSize;
-  // Whole words of header that are kept; the word behind them begins with the end of the immediate
-  // data and is the payload's first.
+  // Whole header words that are kept; the word after them starts with the end of the immediate data
+  // and is the first of the payload.
   localparam int unsigned HeaderWords = HeaderBytes / Bytes;
   localparam int unsigned HeaderBits  = HeaderWords * W;
   localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
   localparam logic [LaneW-1:0] PayloadLane = HeaderBytes[LaneW-1:0];
   localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationVIOffset + 1;
-  // Of a read; its address segment goes before.
+  // Of a read, after its address segment.
   localparam logic [7:0] FirstData    = 8'd1;
   localparam int unsigned FirstPlace  = hvia_pkg::DescriptorSize / hvia_pkg::DataSegmentSize;
 
-  // Error bits of a descriptor's status are kept without Done.
+  // Error bits of a descriptor's status, stored without Done.
   localparam int unsigned ErrorBits = hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit;
   localparam logic [ErrorBits-1:0] ProtectionError     =
       ErrorBits'(1) << (hvia_pkg::DescriptorStatusProtectionErrorBit - 1);
@@ -259,27 +259,27 @@ module hvia_rx_engine #(
     Head,
     Check,
     Begin,     // a First waits for its descriptor
-    Look,      // for the buffer of the next byte
-    Fetch,     // the chunk of the descriptor that has the next segment is asked for
-    Chunk,     // and comes
+    Look,      // find the buffer of the next byte
+    Fetch,     // request the chunk that has the next segment
+    Chunk,     // receive it
     Write,
-    Finish,    // the frame's end is waited for, its slot given back
-    Complete,  // a descriptor is given to completion
+    Finish,    // wait for the end of the frame, release its slot
+    Complete,  // pass a descriptor to completion
     Release,
     RawCheck,
     RawWrite,
     RawSmall,
-    Flush,     // the state of the VI that is drained is read
+    Flush,     // read the state of the drained VI
     Close,
-    Whole,     // the end of a frame for the ledger is waited for
-    Ask,       // it is given to the ledger
-    Find,      // the ledger names the read that an answer belongs to
-    Tell       // and is told of the answer
+    Whole,     // wait for the end of a frame for the ledger
+    Ask,       // pass it to the ledger
+    Find,      // the ledger names the read of a response
+    Tell       // report the response to the ledger
   } state_e;
   state_e state_q, state_d;
   state_e after_q, after_d;  // after Release
 
-  // What a frame is counted as.
+  // Counter of a frame.
   typedef enum logic [4:0] {
     FrameNone,
     FrameNotForUs,
@@ -304,12 +304,12 @@ module hvia_rx_engine #(
   logic [HeaderBits-1:0] header_q;
   logic [31:0]      immediate_q;
   logic [WordW-1:0] word_q;     // of the slot, on `rx_rdata_i` now
-  logic             word_ok_q;  // it was in when it was read
-  logic             word_in_q;  // it lies in the frame
+  logic             word_ok_q;  // it had arrived when it was read
+  logic             word_in_q;  // it lies inside the frame
   hvia_params_pkg::vi_t vi_q;
 
-  // Reading the slot: the word after the present one is asked for when the present one is used. One
-  // that is not in yet is asked for again. Where a frame ends early a write under way gets zeros.
+  // Reading the slot: using a word requests the next. A word that has not arrived is requested
+  // anew. Where a frame ends early, a write in progress gets zeros.
   logic             next_word, beat_valid, beat_ready;
   logic [11:0]      word_begin, word_end;
   logic [W-1:0]     beat_data;
@@ -332,7 +332,7 @@ module hvia_rx_engine #(
     end
     if (state_q == Head && word_ok_q) begin
       header_q <= {rx_rdata_i, header_q[HeaderBits-1:W]};
-      // The VI's context, state and descriptor are read while the rest of the header comes.
+      // Read the VI's context, state and descriptor while the rest of the header arrives.
       if (word_q == WordW'(ViByte / Bytes)) vi_q <= rx_rdata_i[8*(ViByte%Bytes) +: VIW];
     end
     if (state_q == Idle && state_d == Flush) vi_q <= drain_vi_i;
@@ -399,21 +399,21 @@ module hvia_rx_engine #(
   assign delivery       = ctx_reliability == hvia_pkg::ReliabilityDelivery;
   assign reliable       = delivery | (ctx_reliability == hvia_pkg::ReliabilityReception);
 
-  // State of each VI's message, and the sequence number expected next. Whether a message is open is
-  // kept apart, as it must be known for a VI that was never connected, and cleared at any time.
+  // State of each VI's message, and the next expected sequence number. The open flag is separate:
+  // it must be valid for a VI that was never connected, and clearable at any time.
   typedef struct packed {
     logic                 dropped;   // drop until the next First
-    logic                 immediate; // what the First said
+    logic                 immediate; // as the First set it
     logic                 rdma;
     logic                 answer;
     logic                 strange;   // the chunk on the chip is not that of `segment`
-    logic [ErrorBits-1:0] errors;    // so far; nothing is written any more
-    logic [7:0]           segment;   // of the byte that was placed last, or 0
-    logic [31:0]          offset;    // in that segment, of the byte behind it
+    logic [ErrorBits-1:0] errors;    // so far; nothing is written after one
+    logic [7:0]           segment;   // of the last byte placed, or 0
+    logic [31:0]          offset;    // in that segment, of the next byte
     logic [31:0]          written;   // bytes in memory
     logic [31:0]          received;  // bytes in frames
-    logic [31:0]          total;     // length of a Send or answer, as its First said
-    logic [7:0]           segments;  // of the descriptor of an answer
+    logic [31:0]          total;     // length of a Send or read response, from its First
+    logic [7:0]           segments;  // of the descriptor of a read
   } message_t;
   localparam int unsigned MessageBits = 5 + ErrorBits + 2 * 8 + 4 * 32;
   localparam int unsigned AgreedBits  = $clog2(hvia_pkg::SequenceAgreement);
@@ -451,7 +451,7 @@ module hvia_rx_engine #(
       if (clear_valid_i) open_q[clear_vi_i] <= 1'b0;
     end
   end
-  // A VI that is cleared while its frame is worked on: the frame ends without a trace of a message.
+  // A VI that is cleared while its frame is processed: the frame leaves no message state.
   assign forget = forget_q | (clear_valid_i & (clear_vi_i == vi_q));
 
   // Verdict on the frame in `Check`.
@@ -490,18 +490,18 @@ module hvia_rx_engine #(
   assign supported  = rdma | send | request | answer;
   assign needs      = send | (rdma & immediate);
 
-  // Reliable VIs only. A frame that came after a refusal gets it again, but an acknowledgement is
-  // never answered: two cards that refused each other's frames would go on for ever.
+  // Reliable VIs only. A frame after a NAK gets the NAK repeated. An acknowledgement never gets a
+  // response: two cards that NAKed each other would go on forever.
   assign acknowledgement     = reliable & (operation == hvia_pkg::FrameOperationAcknowledge);
   assign bad_acknowledgement = (flags != 8'd0) | (payload_len != 16'd0) |
                                (immediate_now > {29'd0, hvia_pkg::AcknowledgeCodeTransport});
   assign again        = reliable & ~stranger & refused_i & ~acknowledgement;
-  // A frame of an answer ends where the read does if it is the last, and before that if not.
+  // The last frame of a read response ends where the read does, the others before that.
   assign answer_end   = {1'b0, send_offset} + {17'd0, payload_len};
   assign fits         = last ? answer_end == {1'b0, send_total} : answer_end < {1'b0, send_total};
   assign plain_answer = answer & ~immediate & fits;
 
-  // `in_order`: nothing speaks against using up the sequence number. `stray`: only the number does.
+  // `in_order`: the sequence number may be consumed. `stray`: only the number is wrong.
   assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~astray &
                         ~(reliable & (gap | again | acknowledgement));
   assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray &
@@ -521,8 +521,8 @@ module hvia_rx_engine #(
   assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.answer;
   assign close        = cut_open & stored_needs;
 
-  // `start`: a message begins. It takes the descriptor on the chip if it needs one; one that is on
-  // its way is waited for. What left the way in the last clock shows in the next.
+  // `start`: a message starts. It takes the descriptor on the chip if it requires one, and waits
+  // for one in flight. A change of what is in flight shows one clock later.
   logic start, go_on, take, wait_for, empty, coming_q, no_right;
   logic [ErrorBits-1:0] found;
   assign start    = (accept & begins & ~close & ~request & ~answer) |
@@ -556,8 +556,8 @@ module hvia_rx_engine #(
   assign segment_len    = segment[8*hvia_pkg::DataSegmentLengthOffset +: 32];
   assign segment_left   = segment_len - message_q.offset;
   assign segment_next   = message_q.segment + 8'd1;
-  // The descriptor of a read says how many segments it has with its first chunk; its process may
-  // have changed it since the read began, so it need not be what was checked.
+  // The first chunk of a read's descriptor has its number of segments; the process may have changed
+  // it since the read started, so it need not be the checked one.
   assign limit          = message_q.answer ? message_q.total : rs_length_i;
   assign segments       = message_q.answer ? message_q.segments : rs_segments_i[7:0];
   assign room           = limit - message_q.written;
@@ -607,7 +607,7 @@ module hvia_rx_engine #(
       job_len    = {5'd0, rx_len_i};
       job_bound  = {21'd0, rx_len_i};
     end else if (state_q == Look) begin
-      // The whole rest of the segment must be reachable, so that it is refused or used as a whole.
+      // The whole rest of the segment must be reachable, so that it is rejected or used as a whole.
       job_handle = segment_handle;
       job_va     = segment_va + {32'd0, message_q.offset};
       job_len    = {5'd0, part};
@@ -620,11 +620,10 @@ module hvia_rx_engine #(
     end
   end
 
-  // A write is asked for when all of its words are in the slot. One that had to wait for the MAC
-  // would hold the system bus, and the MAC may be held by a frame whose bytes have to come over
-  // that bus.
+  // A write is requested when all of its words are in the slot. One that waits for the MAC would
+  // hold the system bus, and the MAC may wait for a frame whose bytes must come over that bus.
   logic        write_valid, write_in;
-  logic [10:0] write_begin_q;  // in the frame, of the bytes that are not asked for yet
+  logic [10:0] write_begin_q;  // in the frame, of the bytes not requested yet
   logic [11:0] write_end;
   assign write_end   = {1'b0, write_begin_q} + {2'b00, req_len_o};
   assign write_in    = rx_end_i | (write_end <= {1'b0, rx_avail_i[10:LaneW], {LaneW{1'b0}}});
@@ -690,15 +689,15 @@ module hvia_rx_engine #(
   assign raw_done   = (state_q == RawWrite) & job_done;
 
   // The end of a frame.
-  logic mine_q;   // it used up its number
-  logic held_q;   // it belongs to a message that has a descriptor
+  logic mine_q;   // it consumed its number
+  logic held_q;   // its message has a descriptor
   logic plain_q;  // it belongs to an RDMA write without immediate data
   logic gap_q, leave, lost, open_next, fin_async, fin_abort, short_frame, resting;
   logic reliable_q;  // the VI is reliable
-  logic answer_q;    // and the frame is part of an answer
+  logic answer_q;    // and the frame is part of a read response
   logic early, told_q, say, fetched_q, broken, cut_q;
   logic [2:0] rest_q;
-  // A frame that is shorter than it says; while it was not whole, nobody knew.
+  // A frame shorter than its header claims, unknown until it was complete.
   assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
   assign lost        = rx_bad_i | ((mine_q | stray_q) & short_frame);
   assign open_next   = ~last & ~lost & ((held_q & ~reliable_q) |
@@ -710,7 +709,7 @@ module hvia_rx_engine #(
     fin_abort = 1'b0;
     fin_async = 1'b0;
     if (reliable_q) begin
-      // What is wrong with the buffers of a read is told by the ledger.
+      // The ledger reports errors in the buffers of a read.
       fin_async = broken & ~(answer_q & (outcome_q != FrameRefused));
     end else if (lost) begin
       fin_abort = plain_q;
@@ -721,8 +720,8 @@ module hvia_rx_engine #(
                   (outcome_q == FrameQueueEmpty);
     end
   end
-  // The collector of asynchronous errors has one place for this engine, and lets others go first:
-  // the next one waits for a few clocks. Only two errors of one frame come as close as that.
+  // The collector of asynchronous errors has one slot for this engine and serves others first, so
+  // the next error waits for a few clocks. Only two errors of one frame come that close together.
   assign resting = rest_q != 3'd0;
   assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) & ~(say & rxa_valid_o);
 
@@ -731,7 +730,7 @@ module hvia_rx_engine #(
     message_d = message_q;
     message_d.dropped   = lost | (~last & ~open_next);
     message_d.received  = message_q.received + {16'd0, payload_len};
-    // A frame of a reliable VI that was lost comes again, and finds what it found. A stray frame
+    // A lost frame of a reliable VI is retransmitted and must find the same state. A stray frame
     // belongs to no message.
     if ((reliable_q & lost) | stray_q) begin
       message_d         = stored;
@@ -747,7 +746,7 @@ module hvia_rx_engine #(
   assign open_clear = (leave & mine_q & ~open_next & ~(reliable_q & lost)) | cut_open |
                       ((state_q == Close) & ~close_wait);
 
-  // Who acknowledges is told of a frame of a reliable VI when it is whole, and at its end at the
+  // A frame of a reliable VI is reported to `acknowledge` when it is complete, at its end at the
   // latest.
   logic        told_valid_q;
   logic [2:0]  told_op_q, told_code_q, say_op, say_code;
@@ -763,7 +762,7 @@ module hvia_rx_engine #(
     say_number = number + 32'd1;
     say_code   = hvia_pkg::AcknowledgeCodeOk;
     if (~mine_q) begin
-      // Else it is nothing that is answered.
+      // Else no acknowledgement.
       say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) |
           (outcome_q == FrameRefused);
       say_number = expected;
@@ -775,7 +774,7 @@ module hvia_rx_engine #(
     end else begin
       say        = broken;
       say_number = number;
-      say_op     = hvia_pkg::AcknowledgeOperationRefuse;
+      say_op     = hvia_pkg::AcknowledgeOperationNAK;
       unique case (outcome_q)
         FrameQueueEmpty, FrameDescriptor, FrameLength: begin
           say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport :
@@ -825,20 +824,20 @@ module hvia_rx_engine #(
     unique case (state_q)
       Ask:     rxl_op_o = mine_q ? hvia_pkg::ReceiveReportRequest :
           hvia_pkg::ReceiveReportAcknowledge;
-      Find:    rxl_op_o = hvia_pkg::ReceiveReportLook;
+      Find:    rxl_op_o = hvia_pkg::ReceiveReportFind;
       default: rxl_op_o = ((outcome_q == FrameGood) & ~last) ? hvia_pkg::ReceiveReportProgress :
                                                                hvia_pkg::ReceiveReportAnswered;
     endcase
   end
 
-  // A VI that is flushed: its open message, then every descriptor that is or comes on the chip.
+  // A flushed VI: its open message, then every descriptor that is on the chip or arrives.
   logic flushed_q, asked_q, flush_want, close_wait, close_end;
   assign flush_want = flush_i & (~flushed_q | (asked_q & rs_valid_i));
   assign close_wait = is_open & ~stored_needs & ~stored.answer & resting;
   assign close_end  = (state_q == Close) & ~is_open & ~rs_valid_i;
   assign rs_vi_o    = ((state_q == Idle) & flush_i) ? drain_vi_i : vi_q;
 
-  // The end of the payload's way.
+  // The end of the payload.
   state_e ended, look_or_fetch;
   assign ended = answer_q ? Tell : Finish;
 
@@ -923,11 +922,11 @@ module hvia_rx_engine #(
       Complete: if (cpl_ready_i) state_d = forget ? after_q : Release;
       Release:  if (release_ready_i) state_d = after_q;
       RawCheck: begin
-        // Asks for the slot's first word again.
+        // Request the slot's first word anew.
         if (gone) state_d = Idle;
         else if (rx_end_i) state_d = raw_fits ? RawWrite : rawrx_valid_i ? RawSmall : Idle;
       end
-      // The buffer is returned with an error in the clock after it was taken.
+      // The buffer is returned with an error one clock after it was taken.
       RawSmall: state_d = Idle;
       RawWrite: if (job_done) state_d = Idle;
       Flush:    state_d = Close;
@@ -972,7 +971,7 @@ module hvia_rx_engine #(
       end
     end
   end
-  // A frame that was lost may have left another chunk on the chip.
+  // A lost frame may have left another chunk on the chip.
   assign look_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Look;
   assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) |
       (state_q == RawWrite)) & (state_d == Idle));
@@ -1093,8 +1092,8 @@ module hvia_rx_engine #(
     end
   end
 
-  // Completion. What names the descriptor is kept from the clock in which it is decided on: its
-  // place on the chip may be cleared or marked while completion is busy.
+  // Completion. The descriptor is named by registers from the clock of the decision on: its slot on
+  // the chip may be cleared or marked while completion is busy.
   logic        cpl_partial_q, cpl_flushed_q, cpl_immediate_q, cpl_message_q, cpl_write_q;
   logic [15:0] cpl_seq_q;
   logic [31:0] cpl_pa_q, cpl_handle_q;
@@ -1143,7 +1142,7 @@ module hvia_rx_engine #(
   assign rawrx_len_o  = {5'd0, rx_len_i};
   assign rawrx_err_o  = (state_q == RawSmall) | ~job_ok;
 
-  // Asynchronous errors: a message without a descriptor was cut off, or what `Finish` has to tell.
+  // Asynchronous errors: a message without a descriptor was cut off, or an error of `Finish`.
   logic cut_plain, close_plain;
   assign cut_plain   = (cut_open & ~stored_needs) | (lost_first & ~needs);
   assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.answer & ~close_wait;
@@ -1163,7 +1162,7 @@ module hvia_rx_engine #(
   end
   assign async_vi_o = 8'(vi_q);
 
-  // Frames are counted when they are whole; one that is bad was never counted by the MAC.
+  // Complete frames are counted; the MAC does not count a bad one.
   outcome_e counted;
   always_comb begin
     counted = FrameNone;
@@ -1207,7 +1206,8 @@ module hvia_rx_engine #(
   assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = number[15:0];
 
-  // Draining. Until the verdict a frame holds nothing: it will be judged by the context of then.
+  // Draining. Until the verdict a frame holds nothing: it will be checked against the context of
+  // that time.
   logic works, unused;
   always_comb begin
     unique case (state_q)

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The sender's half of reliable delivery: what every connection has sent and has not been
-// acknowledged yet. The transmit engine asks it before it sends anything on a reliable VI and tells
-// it of every frame; acknowledgements, read requests and answers come from the receive engine. It
-// hands messages back to the engine when they have to be sent again or may go on, completes send
-// descriptors when their frames are acknowledged (reads: when their answer is in memory), in the
-// order of the queue, and breaks a connection that does not get through or was refused.
+// The sender's half of reliable delivery: what every connection has sent and the peer has not
+// acknowledged. The transmit engine asks it before it sends on a reliable VI and reports every
+// frame; acknowledgements, read requests and read responses come from the receive engine. The
+// ledger returns messages to the transmit engine when they must be retransmitted or may continue.
+// It completes send descriptors in queue order when their frames are acknowledged (reads: when the
+// response is in memory), and breaks a connection that makes no progress or was NAKed.
 //
-// Each VI has a record (numbers, windows, timer) and two rings of entries: its own messages, from
-// their descriptors, and the answers that it owes to reads of its peer. The frames of a direction
-// are numbered on and on, over both rings, in the order in which the messages were begun: an entry
-// that was begun has all numbers from its first to its last one. The last one is known when the
-// engine says so; until then the entry is open, and no other is begun. So the message that a number
-// belongs to is found by looking through the entries that were begun.
+// Each VI has a record (numbers, windows, timer) and two rings of entries: requests, from their
+// descriptors, and responses due to reads of its peer. Both rings share one sequence space. Numbers
+// are assigned in start order, so a started entry owns a contiguous range [first, last]. `last` is
+// known when the engine reports it; until then the entry is open and no other starts. So a scan of
+// the started entries finds the message of a number.
 //
-//   una    oldest number that is not acknowledged
-//   next   the one to send next; una after the ledger went back
-//   top    the one after the highest that was ever sent
+//   una    oldest unacknowledged number
+//   next   the next to send; una after a rewind
+//   top    one past the highest number ever sent
 //
 // One operation at a time: the record and an entry are read in the clock in which it is chosen, and
-// written in the next one, unless entries have to be looked through, one each clock. What the
-// engines ask for comes first, in turn; what has no asker (completions, jobs, deadlines, the search
-// for a withdrawn handle) has a turn, too.
+// written in the next, unless it scans entries, one per clock. Requests of the engines come first,
+// in turn; the ledger's own work (completions, jobs, deadlines, the search for a withdrawn handle)
+// also has a turn.
 //
-// A connection is live from ConnectVI to the flush. One that is not completes whatever it has. A
-// broken one is live and does nothing more: what it has waits for the flush.
+// A connection is live from ConnectVI to the flush. A VI that is not live completes all its
+// entries. A broken one is live but idle: its entries wait for the flush.
 module hvia_send_ledger (
     input  logic         clk_i,
     input  logic         rst_ni,
     input  logic [47:0]  timebase_i,
 
-    // Connect: numbers and limits of the connection; reset of a VI (taken in this clock by all).
+    // Connect: numbers and limits of the connection; reset of a VI (all take it in this clock).
     input  logic         led_init_valid_i,
     output logic         led_init_ready_o,
     input  hvia_params_pkg::vi_t seq_init_vi_i,
@@ -40,7 +39,7 @@ module hvia_send_ledger (
     input  logic         clear_ready_i,
     input  hvia_params_pkg::vi_t clear_vi_i,
 
-    // The transmit engine asks and tells.
+    // The transmit engine asks and reports.
     input  logic         led_valid_i,
     output logic         led_ready_o,
     input  logic [1:0]   led_op_i,
@@ -60,7 +59,7 @@ module hvia_send_ledger (
     output logic [31:0]  led_number_o,
     output logic [4:0]   led_slot_o,
 
-    // Messages for the transmit engine: again, to go on with, or begun late.
+    // Messages for the transmit engine: to retransmit, to continue, or to start late.
     output logic         job_valid_o,
     input  logic         job_ready_i,
     output hvia_params_pkg::vi_t job_vi_o,
@@ -75,7 +74,7 @@ module hvia_send_ledger (
     output logic [31:0]  job_length_o,
     output logic [1:0]   job_operation_o,
 
-    // The receive engine: acknowledgements, requests and answers.
+    // The receive engine: acknowledgements, read requests and read responses.
     input  logic         rxl_valid_i,
     output logic         rxl_ready_o,
     input  logic [2:0]   rxl_op_i,
@@ -95,7 +94,7 @@ module hvia_send_ledger (
     input  logic         alive_valid_i,
     input  hvia_params_pkg::vi_t alive_vi_i,
 
-    // Refusals of reads.
+    // NAKs of reads.
     output logic         ref_valid_o,
     input  logic         ref_ready_i,
     output hvia_params_pkg::vi_t ref_vi_o,
@@ -113,19 +112,19 @@ module hvia_send_ledger (
     output logic [31:0]  cpl_status_o,
     output logic         cpl_write_o,
 
-    // Asynchronous error, for one clock in which its taker is ready.
+    // Asynchronous error, for one clock in which the consumer is ready.
     output logic         async_valid_o,
     input  logic         async_ready_i,
     output logic [7:0]   async_code_o,
     output logic [7:0]   async_vi_o,
 
-    // Send queues that have enough here.
+    // Held send queues: they have enough entries here.
     output hvia_params_pkg::vis_t send_hold_o,
     output logic         unhold_valid_o,
     input  logic         unhold_ready_i,
     output hvia_params_pkg::vi_t unhold_vi_o,
 
-    // Draining, and the search for a withdrawn handle, which stays at drain_handle_i.
+    // Draining, and the search for a withdrawn handle, stable at drain_handle_i.
     input  logic [31:0]  drain_handle_i,
     input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic         flush_i,
@@ -154,27 +153,26 @@ module hvia_send_ledger (
   localparam int unsigned Responses    = hvia_params_pkg::LedgerResponses;
   localparam int unsigned MessageBits  = $clog2(Messages);
   localparam int unsigned ResponseBits = $clog2(Responses);
-  // Descriptors that may be on their way here when their queue is held: one each in the queue's
-  // offer, the fetch, the register behind it and the engine.
+  // Descriptors that may be in flight when their queue is held: one each in the queue's offer, the
+  // fetch, the register behind it and the engine.
   localparam int unsigned UnderWay = 4;
   localparam int unsigned HoldFrom = Messages - UnderWay;
   localparam int unsigned Together = hvia_params_pkg::AcknowledgeEvery;
   localparam int unsigned AliveFactor = hvia_params_pkg::RetryAliveFactor;
   localparam int unsigned AliveBits   = 8 + $clog2(AliveFactor);
   localparam logic [31:0] MaxPayload = {16'd0, hvia_pkg::MaxPayload};
-  // A refusal of a frame that was acknowledged may be this many numbers behind: more than any
-  // window.
+  // The NAK of an acknowledged frame may be this many numbers behind: more than any window.
   localparam logic [31:0] RefusedBehind = 32'd256;
 
-  // What the transmit engine tells or asks for: led_op.
+  // Report or question of the transmit engine: led_op.
   localparam logic [1:0] LedOpen = 2'd0, LedSent = 2'd1, LedAsk = 2'd2;  // else Fail
-  // led_operation of a descriptor that could not be reached: none of the real ones.
+  // led_operation of an unreachable descriptor: none of the real ones.
   localparam logic [1:0] Unreachable = 2'd3;
 
   // Error bits of a status.
   localparam logic [8:0] ErrorMask = hvia_pkg::DescriptorErrorMask[8:0];
 
-  // How a connection ends that no entry is marked for.
+  // End of a connection that no entry is marked for.
   localparam logic [1:0] Alive = 2'd0, Lost = 2'd1, Exhausted = 2'd2;
 
   // The record of a VI.
@@ -183,34 +181,34 @@ module hvia_send_ledger (
     logic [31:0] next;
     logic [31:0] top;
     logic [47:0] deadline;
-    logic [7:0]  window;       // as agreed
-    logic [7:0]  moving;       // the limit that adapts itself, floor to window
+    logic [7:0]  window;       // as negotiated
+    logic [7:0]  moving;       // the congestion window, floor to window
     logic [7:0]  credit;       // acknowledged since it last changed
     logic [7:0]  retries;      // timeouts in a row without a sign of life of the peer
     logic [AliveBits-1:0] tries;  // timeouts in a row without progress
-    logic [31:0] seen;         // the stamp in alive_mem that the last timeout found
-    logic        probe;        // the request of the oldest unanswered read is to be retransmitted
+    logic [31:0] seen;         // the stamp in alive_mem at the last timeout
+    logic        probe;        // retransmit the request of the oldest unanswered read
     logic [7:0]  retry_limit;
     logic [7:0]  read_limit;
     logic [4:0]  retry_log2;
     logic [MessageBits:0]  own_head, own_begun, own_tail;
     logic [ResponseBits:0] ans_head, ans_begun, ans_tail;
-    logic [MessageBits:0]  reads;  // own reads that were begun and not answered
-    logic        open;         // the message begun last has more frames
-    logic        halted;       // a message is marked: none behind it is begun
-    logic        stopped;      // refused by the peer: nothing is sent
+    logic [MessageBits:0]  reads;  // reads started and not answered
+    logic        open;         // the message started last has more frames
+    logic        halted;       // a message is marked: start none behind it
+    logic        stopped;      // NAKed by the peer: send nothing
     logic        broken;
-    logic        gapped;       // went back for a gap at una
+    logic        gapped;       // rewound for a gap at una
     logic [1:0]  fate;
   } record_t;
 
-  // What changes in an entry, and what does not. Of an answer pa is the number of its request.
+  // Mutable and constant part of an entry. Of a response, pa is the number of its request.
   typedef struct packed {
     logic [8:0]  status;
     logic [1:0]  operation;
     logic        fence;
     logic        ended;      // last is known
-    logic        answered;   // a read's answer is in memory
+    logic        answered;   // the read response is in memory
     logic        stale;      // the descriptor's memory is gone
     logic [31:0] first;
     logic [31:0] last;
@@ -226,22 +224,21 @@ module hvia_send_ledger (
   typedef enum logic [2:0] {
     OpClear, OpInit, OpTransmit, OpReceive, OpFinish, OpOffer, OpDeadline, OpSearch
   } op_e;
-  // Scan: an entry that is looked through is here. Own, Answer: the head of that ring is. Take: the
-  // entry that would be begun is.
+  // Scan: one entry per clock. Own, Answer: the head of that ring. Take: the entry to start next.
   typedef enum logic [2:0] {Choose, Execute, Scan, Own, Answer, Take} state_e;
 
   state_e     state_q, state_d;
   op_e        op_q, op_d;
   hvia_params_pkg::vi_t vi_q, vi_d;
-  logic       begin_op;  // an operation is chosen in this clock
-  logic       done;      // and ends in this one
+  logic       begin_op;  // this clock chooses an operation
+  logic       done;      // this clock ends it
 
-  // What was read.
+  // Data read.
   record_t record_rd_q;
   entry_t  own_rd_q, ans_rd_q;
   source_t own_source_rd_q, ans_source_rd_q;
 
-  // Memories are not reset: a record means nothing while its VI is not known. Their words are plain
+  // Memories without reset: a record is valid only while its VI is known. Their words are plain
   // vectors, because Yosys makes one register of a memory of structs.
   logic [$bits(record_rd_q)-1:0]     record_mem [hvia_params_pkg::VICount];
   logic [$bits(own_rd_q)-1:0]        own_mem    [hvia_params_pkg::VICount * Messages];
@@ -249,25 +246,25 @@ module hvia_send_ledger (
   logic [$bits(own_source_rd_q)-1:0] own_source [hvia_params_pkg::VICount * Messages];
   logic [$bits(ans_source_rd_q)-1:0] ans_source [hvia_params_pkg::VICount * Responses];
 
-  // When a frame of the peer came last, apart from the record, because it costs no operation to
-  // note that. A timeout takes another stamp than the timeout before it for a sign of life. Before
-  // the first timeout in a row the stamp does not matter, so this memory needs no reset either.
+  // Stamp of the peer's last frame, separate from the record, because it needs no operation. A
+  // stamp that changed since the last timeout is a sign of life. Before the first timeout in a row
+  // the stamp does not matter, so this memory needs no reset either.
   logic [31:0] alive_mem [hvia_params_pkg::VICount];
   logic [31:0] alive_rd_q;
 
   hvia_params_pkg::vis_t known_q;
   hvia_params_pkg::vis_t live_q;
-  hvia_params_pkg::vis_t used_q;   // own messages are here
+  hvia_params_pkg::vis_t used_q;   // the VI has requests here
   hvia_params_pkg::vis_t armed_q;  // the deadline in the record counts
   hvia_params_pkg::vis_t hold_q;
 
-  // The message that the engine has, as far as is known: it drops one without a word when its VI is
-  // not connected any more.
+  // The engine's message, as far as known: the engine drops one without a report when its VI is no
+  // longer connected.
   logic       engine_q;
   hvia_params_pkg::vi_t engine_vi_q;
   logic [4:0] engine_slot_q;
 
-  // A connect or a clear that was taken and is not carried out.
+  // A connect or a clear was taken and is pending.
   logic        init_q, clear_q;
   hvia_params_pkg::vi_t init_vi_q, clear_vi_q;
   logic [31:0] init_number_q;
@@ -275,7 +272,7 @@ module hvia_send_ledger (
   logic        unused_transport;
   assign unused_transport = ^seq_init_transport_i[31:29];  // a timeout is shorter than 2^32 clocks
 
-  // Places for what goes out.
+  // Output registers.
   logic       job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q;
   hvia_params_pkg::vi_t job_vi_q, cpl_vi_q, ref_vi_q, unhold_vi_q;
   hvia_params_pkg::vi_t async_vi_q;
@@ -284,8 +281,7 @@ module hvia_send_ledger (
   assign job_take     = job_valid_q && job_ready_i;
   assign reports_free = !cpl_valid_q && !async_q && !ref_valid_q && !unhold_q;
 
-  // Lists of VIs: 0 those that may have something to complete, 1 those that may have something to
-  // send.
+  // Lists of VIs: 0 may have something to complete, 1 may have something to send.
   logic       finish_any, offer_any, finish_push, offer_push, finish_pop, offer_pop;
   hvia_params_pkg::vi_t finish_vi, offer_vi, finish_push_vi;
   logic       finish_quiet, offer_quiet;
@@ -351,9 +347,9 @@ module hvia_send_ledger (
     end
   end
 
-  // Choice. A clear goes before all others, because what follows it belongs to another user of the
-  // VI; then a connect. The others in turn: transmit engine, receive engine, the ledger's own work,
-  // which has four kinds in turn. So each engine is served after two other operations at most.
+  // Choice. A clear precedes all others, because later operations belong to another user of the VI;
+  // then a connect. The others take turns: transmit engine, receive engine, the ledger's own work,
+  // of which four kinds take turns. So each engine is served after at most two other operations.
   logic [2:0] want, pick;
   logic [3:0] own_want, own_pick;
   logic [1:0] turn_q, own_turn_q;
@@ -468,7 +464,7 @@ module hvia_send_ledger (
     if (read_entry) at_ans_q <= read_ans_d;
   end
 
-  // r: the record as read, n: as it will be. e, s: the entry at hand. w: what is written into it.
+  // r: the record as read, n: its next value. e, s: the present entry. w: its next value.
   record_t r, n;
   entry_t  e, w;
   source_t s, in;
@@ -489,16 +485,17 @@ module hvia_send_ledger (
   logic        room, half;
   assign ahead = r.next - r.una;
   assign room  = ahead < {24'd0, r.moving};
-  // Half of the moving window is open, or the peer may owe no acknowledgement of what is under way.
+  // Half of the congestion window is open, or the peer may owe no acknowledgement of frames in
+  // flight.
   assign half  = room && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0,
       r.moving} || ahead < Together);
 
-  // A window that is smaller than the row of frames which the peer acknowledges together would have
-  // each frame inside a message wait for the timeout.
+  // With a window below the number of frames that the peer acknowledges together, each frame inside
+  // a message would wait for the timeout.
   logic [7:0] floor;
   assign floor = (r.window < Together[7:0]) ? r.window : Together[7:0];
 
-  // The entry at hand: a mark, all frames acknowledged, complete; it has the number looked for.
+  // The present entry: marked, all frames acknowledged, complete; contains the number.
   logic [31:0] offset, extent, last_ahead;
   logic        marked, acked, complete, unanswered, contains, single, fits, probing;
   logic [31:0] looked_for;
@@ -506,23 +503,23 @@ module hvia_send_ledger (
   assign marked     = e.status != 9'd0 || e.operation == Unreachable;
   assign acked      = e.ended && last_ahead[31];
   assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRDMARead || e.answered);
-  // An answer to it may be coming in right now. So the flush completes it, which knows when nothing
-  // is written any more, unless the peer has refused something, behind all that it answered.
+  // Its response may be arriving right now. So the flush completes it, which knows when nothing is
+  // written any more, unless the peer sent a NAK, which follows all its responses.
   assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended &&
       !e.answered;
   assign looked_for = (op_q == OpOffer) ? r.next : rxl_number_i;
   assign offset     = looked_for - e.first;
   assign extent     = e.last - e.first;
   assign contains   = !offset[31] && (!e.ended || offset <= extent);
-  // Nothing else is to be sent now: the request of a read is, whose answer is awaited.
+  // Nothing new to send now except the request of the read whose response is awaited.
   assign probing    = r.probe && r.next == r.top && !r.open;
   assign single     = s.length <= MaxPayload ||
       e.operation == hvia_pkg::DescriptorOperationRDMARead;
-  // A message is handed out if all of it that is known fits into the window, or a good part of it.
+  // A message becomes a job if its known part fits into the window, or half the window is open.
   assign fits = half || probing || (state_q == Take ? single && room : e.ended &&
       last_ahead < {24'd0, r.moving});
 
-  // Looking through the entries: own ones from the oldest on, then answers.
+  // Scan of the entries: requests from the oldest on, then responses.
   logic [MessageBits:0]  scan_q, scan_own, scan_end;
   logic [ResponseBits:0] scan_ans_q, scan_ans;
   logic                  scan_begin, scan_both, scan_own_more, scan_ans_more, scan_more, scan_next,
@@ -544,7 +541,7 @@ module hvia_send_ledger (
     end
   end
 
-  // What the operations do.
+  // Effects of the operations.
   logic        write_entry, write_ans, write_source, write_record;
   logic [MessageBits-1:0]  write_own_at;
   logic [ResponseBits-1:0] write_ans_at;
@@ -563,14 +560,14 @@ module hvia_send_ledger (
   assign engine_match    = engine_here && engine_slot_q == led_slot_i && live;
   assign own_slot_offset = {1'b0, led_slot_i[MessageBits-1:0] - r.own_head[MessageBits-1:0]};
   assign span            = r.top - r.una;
-  // Who answers a request has it.
+  // A response implies that the peer has the request.
   assign ack_number      = (rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last + 32'd1 :
       rxl_number_i;
   assign ack_delta       = ack_number - r.una;
   assign in_range        = ack_delta <= span;
   assign behind          = r.una - 32'd1 - rxl_number_i;
-  // A refusal of what was acknowledged. Of a read that is its request: it is refused when its turn
-  // comes.
+  // The NAK of an acknowledged frame. For a read that is its request: the peer NAKs it when its
+  // turn comes.
   assign late            = ack_delta >= span;
   assign fresh           = engine_match && led_number_i == r.top;
   assign hit             = engine_match && led_number_i == r.next;
@@ -586,7 +583,7 @@ module hvia_send_ledger (
   logic [7:0] silences;
   assign silences = (alive_rd_q == r.seen) ? r.retries : 8'd0;
 
-  // The bit of a refused descriptor.
+  // The status bit of a NAKed descriptor.
   logic [8:0] refused_status;
   always_comb begin
     refused_status = 9'd0;
@@ -666,7 +663,7 @@ module hvia_send_ledger (
         done = 1'b1;
         unique case (op_q)
           OpInit: begin
-            // What was posted before is marked as flushed, and not begun.
+            // What was posted before is marked as flushed, and not started.
             write_record = 1'b1;
             n            = '0;
             n.una        = init_number_q;
@@ -688,7 +685,7 @@ module hvia_send_ledger (
             write_own_at = led_slot_i[MessageBits-1:0];
             write_ans_at = led_slot_i[ResponseBits-1:0];
             if (led_op_i == LedOpen) begin
-              // Nothing stands before it: it goes at once.
+              // Nothing precedes it: it goes at once.
               read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
               go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 &&
                   led_operation_i != Unreachable &&
@@ -701,8 +698,7 @@ module hvia_send_ledger (
               write_ans    = 1'b0;
               write_own_at = r.own_tail[MessageBits-1:0];
               w.status     = led_status_i & ErrorMask;
-              // A malformed descriptor may have the number of no operation that stands for one that
-              // was not reached.
+              // A malformed descriptor may have the operation number that marks an unreachable one.
               w.operation  = (led_operation_i == Unreachable && w.status != 9'd0) ?
                   hvia_pkg::DescriptorOperationSend : led_operation_i;
               w.fence      = led_fence_i;
@@ -714,7 +710,7 @@ module hvia_send_ledger (
               n.own_tail   = r.own_tail + 1'b1;
               see_finish   = 1'b1;
             end else if (led_op_i == LedSent) begin
-              // The frame is on its way, even if the ledger went back meanwhile.
+              // The frame is in flight, even if the ledger rewound meanwhile.
               if (fresh) begin
                 n.top       = r.top + 32'd1;
                 write_entry = led_last_i;
@@ -735,7 +731,7 @@ module hvia_send_ledger (
               write_entry = begins;
               w.first = r.next;
             end else begin
-              // What was acknowledged, or was completed, has not failed.
+              // An acknowledged or completed message has not failed.
               if (engine_match && !marked && !acked && (!slot_own ||
                   own_slot_offset < r.own_tail - r.own_head)) begin
                 write_entry = 1'b1;
@@ -791,7 +787,7 @@ module hvia_send_ledger (
                 w            = '0;
                 if (ok) n.ans_tail = r.ans_tail + 1'b1;
               end
-              hvia_pkg::ReceiveReportLook, hvia_pkg::ReceiveReportAnswered: scan_begin = running;
+              hvia_pkg::ReceiveReportFind, hvia_pkg::ReceiveReportAnswered: scan_begin = running;
               default: touch = running && r.reads != '0;  // Progress
             endcase
             if (scan_begin && scan_more) begin
@@ -899,11 +895,11 @@ module hvia_send_ledger (
                 w.status    = refused_status;
                 if (at_ans_q) n.fate = Lost;
               end else if (!scan_more) begin
-                n.fate = Lost;  // it is nobody's any more
+                n.fate = Lost;  // it matches no entry any more
               end
             end else if (e.operation == hvia_pkg::DescriptorOperationRDMARead && !e.answered) begin
-              // The oldest read. An answer to one that was never sent, or that failed here, fits
-              // nothing.
+              // The oldest read. A response to one that was never sent, or that failed here,
+              // matches nothing.
               done = 1'b1;
               ok   = running && e.ended && !marked;
               if (ok && rxl_op_i == hvia_pkg::ReceiveReportAnswered) begin
@@ -918,7 +914,7 @@ module hvia_send_ledger (
               end
             end
             write_record = done;
-            // Everything before the refused number is acknowledged, and nothing more is sent.
+            // Everything before the NAKed number is acknowledged, and nothing more is sent.
             if (done && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge && running) begin
               acknowledge = !late;
               refuse_here = 1'b1;
@@ -946,13 +942,12 @@ module hvia_send_ledger (
       Own: begin
         done = 1'b1;
         if (flushed && receive_busy_i) begin
-          // An answer may come in; the flush brings this VI here again.
+          // A response may arrive; the flush processes this VI later.
         end else if (!live || !r.broken) begin
           if (marked && unanswered && live && !r.stopped) begin
             lose = 1'b1;
           end else if (marked) begin
-            // A mark. That of a descriptor which came to a VI that was not connected breaks
-            // nothing.
+            // Marked. A descriptor that reached a VI that was not connected breaks nothing.
             pop_own = 1'b1;
             report  = e.operation != Unreachable;
             tell_unreachable = !report;
@@ -997,7 +992,7 @@ module hvia_send_ledger (
       end
     endcase
 
-    // A message begins.
+    // A message starts.
     if (begins) begin
       n.open = 1'b1;
       touch  = 1'b1;
@@ -1006,7 +1001,7 @@ module hvia_send_ledger (
       if (read_op) n.reads = r.reads + 1'b1;
     end
 
-    // Frames are acknowledged: the window moves, and grows after a whole one.
+    // Frames are acknowledged: the window moves, and grows after a full one.
     if (acknowledge && ack_delta != 32'd0) begin
       n.una = ack_number;
       if (ahead < ack_delta) n.next = ack_number;
@@ -1019,8 +1014,8 @@ module hvia_send_ledger (
       touch      = 1'b1;
       see_finish = 1'b1;
     end
-    // So far what the receive engine told is progress. An acknowledgement of nothing new is a sign
-    // of life; the timer runs on, or it would keep a lost frame from being retransmitted.
+    // So far, reports of the receive engine are progress. An acknowledgement of nothing new is only
+    // a sign of life; the timer runs on, or it would delay the retransmission of a lost frame.
     if (touch && op_q == OpReceive) begin
       n.tries = '0;
       n.probe = 1'b0;
@@ -1028,7 +1023,7 @@ module hvia_send_ledger (
     if ((touch || acknowledge) && op_q == OpReceive) n.retries = 8'd0;
     if (refuse_here) see_finish = 1'b1;
 
-    // Going back.
+    // Rewind.
     if (by_gap && n.next != n.una) begin
       go_back  = 1'b1;
       halve    = 1'b1;
@@ -1057,13 +1052,13 @@ module hvia_send_ledger (
     end
     if (pop_own || pop_ans) see_finish = 1'b1;
 
-    // Frames that wait for their acknowledgement ask for it themselves.
+    // Frames in flight solicit their acknowledgement themselves.
     if (n.una != n.top || n.reads == '0) n.probe = 1'b0;
 
     if (touch) n.deadline = timebase_i + (48'd1 << r.retry_log2);
   end
 
-  // What was written.
+  // Writes.
   always_ff @(posedge clk_i) begin
     if (alive_valid_i) alive_mem[alive_vi_i] <= timebase_i[31:0];
     if (write_record) record_mem[vi_q] <= n;
@@ -1073,7 +1068,7 @@ module hvia_send_ledger (
     if (write_source && write_ans) ans_source[{vi_q, write_ans_at}] <= in;
   end
 
-  // What follows from the record that is written.
+  // Consequences of the written record.
   logic init_live, sends, arms, under_way, may_send, withdraw, engine_free, engine_stays;
   assign init_live = write_record && op_q == OpInit;
   assign under_way = n.una != n.top || n.reads != '0;
@@ -1083,12 +1078,12 @@ module hvia_send_ledger (
                      (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail ||
                          (n.own_begun != n.own_tail && !n.halted));
 
-  // The engine has done with the message that it had.
+  // The engine finished its message.
   assign engine_free  = done && op_q == OpTransmit && !go;
   assign engine_stays = engine_here && !engine_free;
 
-  // A job that is offered and not right any more: other numbers are to be sent, or nothing, or an
-  // answer goes before it.
+  // An offered job is withdrawn when other numbers are to be sent, or nothing, or a response
+  // precedes it.
   assign withdraw = job_valid_q && write_record && job_vi_q == vi_q &&
                     (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
                      (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail)));
@@ -1106,7 +1101,7 @@ module hvia_send_ledger (
   assign deadline_value = n.deadline;
   assign visit_done     = done && op_q == OpDeadline;
 
-  // Answers to the engines.
+  // Replies to the engines.
   assign led_ready_o  = done && op_q == OpTransmit;
   assign led_go_o     = go;
   assign led_number_o = r.next;
@@ -1228,7 +1223,7 @@ module hvia_send_ledger (
   assign job_valid_o = job_valid_q;
   assign job_vi_o    = job_vi_q;
 
-  // Completions and what breaks the connection. The error goes out behind the completion.
+  // Completions and errors that break the connection. The error follows the completion.
   logic [2:0] echo;
   logic       async_take, tells;
   always_comb begin
@@ -1250,7 +1245,7 @@ module hvia_send_ledger (
     end else begin
       if (report) cpl_valid_q <= 1'b1;
       else if (cpl_ready_i) cpl_valid_q <= 1'b0;
-      // A VI that was reset has nobody to tell.
+      // A VI that was reset has no one to notify.
       if (tells) async_q <= 1'b1;
       else if (async_take || (cleared && async_vi_q == vi_q)) async_q <= 1'b0;
       if (refusal) ref_valid_q <= 1'b1;
@@ -1297,7 +1292,7 @@ module hvia_send_ledger (
   assign unhold_valid_o = unhold_q;
   assign unhold_vi_o    = unhold_vi_q;
 
-  // Draining. Work counts from the clock it is offered here until its completion was taken.
+  // Draining. Work counts from its offer here until its completion was taken.
   assign handle_busy_o = cpl_valid_q && cpl_handle_o == drain_handle_i;
   assign vi_busy_o     = (used_q[drain_vi_i] && (flush_i || !live_q[drain_vi_i])) ||
                          (state_q != Choose && vi_q == drain_vi_i) ||
@@ -1310,7 +1305,7 @@ module hvia_send_ledger (
   assign stat_acknowledge_stray_o = stray;
   assign stat_refusal_received_o  = refuse_here;
 
-  // Trace. What an operation leads to is told in a clock behind it.
+  // Trace. The effect of an operation is reported one clock after it.
   logic        trace_ack, rewound_q, resumed_q;
   hvia_params_pkg::vi_t rewound_vi_q, resumed_vi_q;
   logic [15:0] rewound_number_q, resumed_number_q;

@@ -1,43 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Transmit engine. Takes descriptors from descriptor_fetch, jobs from send_ledger and raw frames
-// from raw_port, in turn when several wait, and builds frames in the packet buffer: a Send, an RDMA
-// write or the answer to an RDMA read is cut into frames of at most `MaxPayload` bytes, each with a
-// header of its own (address or offset, sequence number, First and Last), the header first, while
-// the DMA for the payload is on its way. One frame at a time, one message after the other, so
-// completions keep the order of the descriptors.
+// Transmit engine. Gets descriptors from descriptor_fetch, jobs from send_ledger and raw frames
+// from raw_port, in turn when several wait, and builds frames in the packet buffer. A Send, an RDMA
+// write or a read response is cut into frames of at most `MaxPayload` bytes, each with a header
+// (address or offset, sequence number, First and Last). The header goes first, while the DMA for
+// the payload is in flight. One frame at a time, one message after the other, so completions keep
+// the order of the descriptors.
 //
 // Gather: the payload is the bytes of the data segments in order. The first chunk of the descriptor
-// comes with it; further ones are asked for as soon as the last segment of the one before is the
-// present segment, so that the read of the chunk runs beside the payload's. Each run of bytes that
-// a segment gives to a frame is one job of dma_read; the packer joins them. Segments of 0 bytes are
-// passed over unseen.
+// comes with it; the next chunk is requested as soon as the last segment of the present one is in
+// use, so its read overlaps that of the payload. Each run of bytes that a segment gives to a frame
+// is one job of dma_read; the packer joins them. Segments of 0 bytes are skipped without a
+// translation.
 //
-// The first translation of a segment checks all of its bytes, so a message of one segment is
-// refused as a whole before its first frame leaves. What fails later (a segment, a chunk, the bus,
-// segments whose sum is not Length) drops the frame under construction, and the message stays
-// unfinished at the receiver. What is fetched ahead and fails counts only when it is needed. The
-// last frame needs all segments: its last beat is held back here until no byte is left over in
-// them. It is held behind the packer, not in the DMA: the chunk that it waits for comes over the
-// same bus.
+// The first translation of a segment checks all of its bytes, so a message of one segment fails as
+// a whole before its first frame leaves. A later failure (a segment, a chunk, the bus, segments
+// whose sum is not Length) drops the frame under construction, and the message stays unfinished at
+// the receiver. A failed prefetch counts only when the data is needed. The last frame requires all
+// segments: its last beat is held until no byte is left in them. It is held behind the packer, not
+// in the DMA: the chunk that it waits for comes over the same bus.
 //
-// The VI's state is looked at before every frame, so that a disconnect waits for one frame at most.
+// The VI's state is checked before every frame, so a disconnect waits for at most one frame.
 //
-// A descriptor that could not be reached comes as a mere mark, in its turn: it has no status, so it
-// is reported as an asynchronous error, and the VI's send queue is broken from then on. What
-// follows on it is flushed, until the VI is connected again; the host takes the rest of the VI down
-// when it hears of it.
+// An unreachable descriptor comes as a marker, in its turn: it has no status, so it is reported as
+// an asynchronous error, and breaks the VI's send queue. Later descriptors of that queue are
+// flushed until the VI is reconnected; the host takes down the rest of the VI.
 //
-// Messages of reliable VIs belong to the ledger, with their numbers, their repetitions and their
-// completions: it is told of each descriptor before anything of it is sent (Open), of each frame
-// (Sent) and of what went wrong (Fail), and whenever it does not say go the rest of the message is
-// dropped here. What it wants sent later it hands back as a job: an own message, whose descriptor
-// is read again, or the answer to an RDMA read, which is one segment of memory. Bytes that went out
-// before are passed over unread, and the ledger is asked once more before the first frame (Ask). A
-// read is one frame without payload; its segments are for the answer.
+// The ledger owns messages of reliable VIs: their numbers, retransmissions and completions. The
+// engine reports each descriptor before any frame of it (Open), each frame (Sent) and failures
+// (Fail); when the ledger does not reply go, the engine drops the rest of the message. The ledger
+// returns later work as a job: a request, whose descriptor is read anew, or the response to an RDMA
+// read, which is one segment of memory. Bytes sent before are skipped unread, and the engine asks
+// the ledger before the first frame (Ask). A read request is one frame without payload; its
+// segments are for the response.
 //
-// Acknowledgements go out between messages and between the frames of one, also while a chunk is
-// waited for; one at a time, so that neither they nor the frames wait for more than one of the
+// Acknowledgements go out between messages and between the frames of one, also while the engine
+// waits for a chunk; one at a time, so neither they nor the frames wait for more than one of the
 // other.
 module hvia_tx_engine #(
     parameter int unsigned W = 32,             // host bus and packet buffer
@@ -59,9 +57,9 @@ module hvia_tx_engine #(
     input  logic [31:0]  desc_handle_i,
     input  logic [511:0] desc_chunk_i,
     input  logic [31:0]  desc_status_i,
-    input  logic         desc_unreachable_i,  // only VI and handle mean anything
+    input  logic         desc_unreachable_i,  // only VI and handle are valid
 
-    // Chunks of a descriptor: those behind the first one, and the first one of a job's.
+    // Chunks of a descriptor: those after the first one, and the first one of a job's.
     output logic         txc_valid_o,
     input  logic         txc_ready_i,
     output hvia_params_pkg::vi_t txc_vi_o,
@@ -79,7 +77,7 @@ module hvia_tx_engine #(
     output logic         rawtx_done_o,
     output logic         rawtx_err_o,
 
-    // The ledger, which keeps the messages of reliable VIs.
+    // The ledger, which owns the messages of reliable VIs.
     output logic         led_valid_o,
     input  logic         led_ready_i,
     output logic [1:0]   led_op_o,
@@ -217,52 +215,52 @@ module hvia_tx_engine #(
   localparam int unsigned SegmentA    = 8 * hvia_pkg::DescriptorSize;
   localparam int unsigned SegmentB    = SegmentA + SegBits;
   localparam logic [31:0] MaxPayload  = {16'd0, hvia_pkg::MaxPayload};
-  // Every bit that says a descriptor must not be executed.
+  // The bits of a descriptor that must not be executed.
   localparam logic [31:0] ErrorMask = hvia_pkg::DescriptorErrorMask;
 
-  // Check, Frame, Finish: a message, before each of its frames, in one, at its end. Tell: the
-  // ledger is told or asked. Head, Skip: the first chunk of a job's descriptor is read, its bytes
-  // passed over.
+  // Check, Frame, Finish: a message, before each frame, in a frame, at its end. Tell: a report or
+  // question to the ledger. Head, Skip: the first chunk of a job's descriptor is read, sent bytes
+  // are skipped.
   typedef enum logic [3:0] {
     Idle, Check, Frame, Finish, Tell, Head, Skip, RawCheck, RawFrame, AckCheck, AckFrame
   } state_e;
   state_e state_q, state_d;
-  state_e back_q;  // where an acknowledgement came between
+  state_e back_q;  // state to resume after an acknowledgement
 
   localparam logic [1:0] LedOpen = 2'd0, LedSent = 2'd1, LedAsk = 2'd2, LedFail = 2'd3;
   logic [1:0] led_op_q;
 
   // The message. `remote_q` is the header's address: of an RDMA write the target of this frame's
-  // payload, of a Send the message's length and the payload's offset in it, which counts up alike.
+  // payload, of a Send the message's length and the payload's offset in it, which advances alike.
   hvia_params_pkg::vi_t vi_q;
   logic [15:0] seq_q;
   logic [1:0]  operation_q;
   logic        immediate_flag_q, fence_q, malformed_q, unreachable_q;
-  logic        kept_q;        // the ledger has it
-  logic        answer_q;      // to a read of the peer
+  logic        kept_q;        // the ledger owns it
+  logic        answer_q;      // response to a read of the peer
   logic [4:0]  slot_q;
   logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q;
   logic [31:0] total_q, left_q, status_q, sequence_q;
   logic [63:0] remote_q;
   logic        first_q;
-  logic [31:0] skip_q;        // bytes that are still to be passed over
-  // The present segment, from its first byte that was not asked for on.
+  logic [31:0] skip_q;        // bytes still to skip
+  // The present segment, from its first byte not yet requested.
   logic [63:0] seg_va_q;
   logic [31:0] seg_handle_q, seg_left_q;
-  logic [7:0]  segs_q;        // segments behind it
+  logic [7:0]  segs_q;        // segments after it
   // Those of them that are here: `places_q`, from bit 0 of `chunk_q` on.
   logic [8*ChunkBytes-1:0] chunk_q;
   logic [2:0]  places_q;
-  logic [63:0] chunk_va_q;    // of the last chunk that is here or was asked for
+  logic [63:0] chunk_va_q;    // of the last chunk that is here or was requested
   logic        ask_q, wait_q, chunk_err_q;
-  logic        head_q;        // it is the first one that is awaited
+  logic        head_q;        // the first one is awaited
   // The frame.
   logic [HeaderBits-1:0] header_q;
-  logic [3:0]  word_q;        // header words that are in the packer
+  logic [3:0]  word_q;        // header words in the packer
   logic [31:0] payload_q;
-  logic [15:0] need_q;        // payload that no job reads yet
+  logic [15:0] need_q;        // payload bytes without a job
   logic        last_q, built_q;
-  // The job that runs, and the last beat of a frame that may not be committed yet.
+  // The running job, and the last beat of a frame that may not be committed yet.
   logic        open_q, lead_q, final_q;
   logic [31:0] use_handle_q;
   logic             hold_valid_q;
@@ -279,8 +277,8 @@ module hvia_tx_engine #(
   logic        start_ack, ack_gone, ack_end;
   logic [31:0] reason;
 
-  // Arbitration. Which of the three goes first if several wait; and whether an acknowledgement went
-  // last, so that something else has its turn: a frame, or the read of a chunk, which runs beside
+  // Arbitration. Which of the three has priority if several wait; and whether an acknowledgement
+  // went last, so that something else has its turn: a frame, or the read of a chunk, which overlaps
   // the next acknowledgement.
   typedef enum logic [1:0] {TurnDesc, TurnJob, TurnRaw} turn_e;
   turn_e turn_q;
@@ -321,7 +319,7 @@ module hvia_tx_engine #(
   assign rd_vi_o       = take_ack ? ack_vi_i : ((state_q == AckCheck) & ~ack_gone) ? ack_vi_q :
                          (state_q != Idle) ? vi_q : pick_job ? job_vi_i : desc_vi_i;
 
-  // What a descriptor says, a new one or the one of a job.
+  // Fields of a descriptor, new or of a job.
   logic [511:0]       in_chunk;
   logic               load;
   logic [1:0]         in_operation;
@@ -335,9 +333,9 @@ module hvia_tx_engine #(
       hvia_pkg::DescriptorControlOperationLsb +: 2];
   assign in_read      = in_operation == hvia_pkg::DescriptorOperationRDMARead;
   assign in_rdma      = in_read | (in_operation == hvia_pkg::DescriptorOperationRDMAWrite);
-  // Data segments; an RDMA operation without address segment gets more than any descriptor has.
+  // Data segments; an RDMA operation without an address segment gets a count above any legal one.
   assign in_count     = in_chunk[8*hvia_pkg::DescriptorSegmentCountOffset +: 16] - {15'd0, in_rdma};
-  // Of a job the ledger knows it.
+  // The ledger knows the length of a job.
   assign in_length    = head_q ? total_q : in_chunk[8*hvia_pkg::DescriptorLengthOffset +: 32];
   assign in_segment   = in_rdma ? in_chunk[SegmentB +: SegBits] : in_chunk[SegmentA +: SegBits];
   assign in_empty     = in_read | (in_count == 16'd0);
@@ -380,7 +378,7 @@ module hvia_tx_engine #(
                           (ctx_reliability == hvia_pkg::ReliabilityReception);
   assign unused_ctx     = ^rd_ctx_i[4:3];
 
-  // Send queues that a descriptor which could not be reached has broken.
+  // Send queues broken by an unreachable descriptor.
   hvia_params_pkg::vis_t broken_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -391,8 +389,7 @@ module hvia_tx_engine #(
     end
   end
 
-  // What speaks against the message, or against going on with it. Length and offset of a Send
-  // cannot wrap.
+  // Reasons not to send the message, or to stop it. Length and offset of a Send cannot wrap.
   logic [64:0] remote_end;
   logic        wraps, read;
   assign read       = ~answer_q & (operation_q == hvia_pkg::DescriptorOperationRDMARead);
@@ -400,7 +397,7 @@ module hvia_tx_engine #(
   assign wraps      = remote_end[64] & (remote_end[63:0] != 64'd0);
   always_comb begin
     reason = 32'd0;
-    // First the state: behind a descriptor that was flushed all are, whenever they were fetched.
+    // The state first: after a flushed descriptor all are flushed, whenever they were fetched.
     if ((ctx_state != hvia_pkg::VIStateConnected) | broken_q[vi_q]) begin
       reason[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
     end else if ((status_q & ErrorMask) != 32'd0) begin
@@ -411,8 +408,8 @@ module hvia_tx_engine #(
       reason[hvia_pkg::DescriptorStatusLengthErrorBit] = 1'b1;
     end
   end
-  // Between frames. A descriptor of a reliable VI goes to the ledger whatever is wrong with it;
-  // what the ledger has and has not sent is dropped when the VI is not connected any more.
+  // Between frames. A descriptor of a reliable VI goes to the ledger even with an error. What the
+  // ledger owns and has not sent is dropped when the VI is no longer connected.
   logic looks, mine, refuses;
   assign looks     = (state_q == Check) & ~take_ack;
   assign mine      = ~kept_q & ~ctx_reliable;
@@ -423,7 +420,7 @@ module hvia_tx_engine #(
   assign drops     = looks & kept_q & refuses;
   assign start     = looks & (kept_q | (mine & ~unreachable_q)) & ~refuses & tx_slot_ready_i;
   assign start_raw = (state_q == RawCheck) & tx_slot_ready_i;
-  // Nobody is at the other end of a VI that is Free.
+  // A Free VI has no peer.
   assign ack_gone  = (state_q == AckCheck) & (ctx_state == hvia_pkg::VIStateFree);
   assign start_ack = (state_q == AckCheck) & ~ack_gone & tx_slot_ready_i;
 
@@ -499,7 +496,7 @@ module hvia_tx_engine #(
     end
   end
 
-  // Segments. One step passes on to the next that is here; the chunk behind is fetched in time.
+  // Segments. One step advances to the next that is here; the next chunk is fetched in time.
   logic step, fetch, chunk_here;
   logic missing, excess, cut_off, walk_fail;
   assign step  = ((state_q == Check) | (state_q == Frame) | (state_q == Skip)) &
@@ -516,15 +513,15 @@ module hvia_tx_engine #(
   assign txc_va_o     = chunk_va_q;
   assign txc_handle_o = handle_q;
 
-  // The segments end before the payload, or go on after the message, or one that is needed cannot
-  // be reached. A job that runs is waited for: it comes first, so its error does, too.
+  // The segments end before the payload, or continue after the message, or a needed one is
+  // unreachable. A running job is waited for: it is earlier, so its error is too.
   assign missing   = (seg_left_q == 32'd0) & (segs_q == 8'd0) & (need_q != 16'd0);
   assign excess    = (seg_left_q != 32'd0) & (need_q == 16'd0) & last_q;
   assign cut_off   = (seg_left_q == 32'd0) & (segs_q != 8'd0) & (places_q == 3'd0) & chunk_err_q &
                      ((need_q != 16'd0) | last_q);
   assign walk_fail = (state_q == Frame) & ~open_q & (missing | excess | cut_off);
 
-  // Bytes of the present segment that are passed over.
+  // Bytes of the present segment to skip.
   logic        skip_take;
   logic [31:0] skip_len, seg_use;
   assign skip_take = skips & (seg_left_q != 32'd0);
@@ -650,7 +647,7 @@ module hvia_tx_engine #(
   assign tx_wseq_o   = raw ? 16'd0 : (state_q == AckFrame) ? ack_number_q[15:0] : seq_q;
   assign tx_wlen_o   = raw ? left_q[10:0] : HeaderBytes[10:0] + payload_q[10:0];
 
-  // A frame ends well when its last beat is in the buffer and the DMA agrees.
+  // A frame succeeds when its last beat is in the buffer and the DMA reports no error.
   logic built, job_good, ended;
   assign built       = built_q | (tx_wvalid_o & tx_wready_i & tx_wlast_o);
   assign job_good    = ~open_q | (job_done & (job_err == hvia_pkg::AttErrorNone));
@@ -661,8 +658,8 @@ module hvia_tx_engine #(
   assign raw_end     = (state_q == RawFrame) & (ended | job_bad);
   assign ack_end     = (state_q == AckFrame) & built;
 
-  // One completion waits here while the next message begins. A chunk that is under way belongs to
-  // this message: it is waited for. What the ledger has it completes itself.
+  // One completion waits here while the next message starts. A chunk in flight belongs to this
+  // message, so it is awaited. The ledger completes the messages it owns.
   logic        cpl_valid_q, cpl_load;
   hvia_params_pkg::vi_t cpl_vi_q;
   logic [15:0] cpl_seq_q;
@@ -800,7 +797,7 @@ module hvia_tx_engine #(
       remote_q <= remote_q + {32'd0, payload_q};
       left_q   <= left_q - payload_q;
       first_q  <= 1'b0;
-      // What the ledger has keeps its number until it was told.
+      // A message of the ledger keeps its number until the report.
       if (~kept_q) sequence_q <= sequence_q + 32'd1;
     end else if (head_end) begin
       remote_q <= remote_q + {32'd0, skip_q};
@@ -815,7 +812,7 @@ module hvia_tx_engine #(
     end
     if (start) sequence_q <= number;
 
-    // An answer has no header fields of its own but length and offset.
+    // Of the header fields a read response has only length and offset.
     if (load) begin
       immediate_flag_q <= in_chunk[8*hvia_pkg::DescriptorControlOffset +
           hvia_pkg::DescriptorControlImmediateBit] & ~in_read;
@@ -870,7 +867,7 @@ module hvia_tx_engine #(
       segs_q       <= segs_q - 8'd1;
     end
 
-    // Behind the first segment of a Send there is another one in the first chunk.
+    // A Send has a second segment in its first chunk.
     if (load) begin
       chunk_q     <= in_chunk >> SegmentB;
       places_q    <= {2'd0, ~in_rdma};
@@ -948,8 +945,8 @@ module hvia_tx_engine #(
   assign led_handle_o    = handle_q;
   assign led_seq_o       = seq_q;
   assign led_length_o    = total_q;
-  // The reserved operation is the mark of a descriptor that could not be reached; one that has it
-  // is malformed, and told as a send, as its status says.
+  // The reserved operation marks an unreachable descriptor. A descriptor that has it is malformed,
+  // and reported as a send, as its status says.
   always_comb begin
     led_operation_o = operation_q;
     if (unreachable_q) led_operation_o = hvia_pkg::DescriptorOperationReserved;
@@ -958,15 +955,15 @@ module hvia_tx_engine #(
   end
   assign led_fence_o     = fence_q;
 
-  // A VI that was reset has nobody to tell.
+  // A VI that was reset has no one to notify.
   assign async_valid_o = breaks & (ctx_state != hvia_pkg::VIStateFree);
   assign async_code_o  = hvia_pkg::AsyncErrorPostDescriptor;
   assign async_vi_o    = 8'(vi_q);
 
-  // Draining. A descriptor counts from the clock it is offered until its completion was taken, one
-  // that could not be reached until it was reported, and by its VI only; the handle of a segment,
-  // which an answer's is, counts only while a job with it runs, which is when a translation by it
-  // is in use. An acknowledgement is no work of its VI.
+  // Draining. A descriptor counts from the clock it is offered until its completion was taken, an
+  // unreachable one until it was reported, and by its VI only. The handle of a segment (a read
+  // response has one) counts only while a job with it runs, which is when a translation by it is in
+  // use. An acknowledgement is no work of its VI.
   logic message, acking, use_busy;
   state_e work;
   assign use_busy      = open_q & ~raw;
@@ -987,7 +984,7 @@ module hvia_tx_engine #(
       ~first_q;
   assign stat_transmit_acknowledge_o = ack_end;
 
-  // The last payload beat is taken at least a clock before the frame ends.
+  // The last payload beat is taken at least one clock before the frame ends.
   logic translated, payload_read;
   assign translated    = (state_q == Frame) & job_translated & lead_q;
   assign payload_read  = (state_q == Frame) & beat_valid & beat_ready & beat_last & final_q;
@@ -998,8 +995,8 @@ module hvia_tx_engine #(
   assign trace_vi_o    = 8'({ack_end ? ack_vi_q : vi_q});
   assign trace_seq_o   = ack_end ? ack_number_q[15:0] : seq_q;
 
-  // What waits for a slot, for a chunk or for the ledger stands still, too, unless a chunk that was
-  // fetched ahead moves.
+  // An engine that waits for a slot, a chunk or the ledger is quiescent, unless a prefetched chunk
+  // moves.
   logic waits;
   assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q & ~refused & ~start & ~opens &
       ~drops) |

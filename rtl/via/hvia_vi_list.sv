@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// List of VIs that have something to do, oldest first. A VI stands in it at most once, so there is
-// room for all of them, and one that enters again when it was served goes behind all others.
+// FIFO of VIs that have work. A VI is in it at most once, so it cannot overflow, and a VI that
+// enters anew after service goes behind all others.
 module hvia_vi_list (
     input  logic       clk_i,
     input  logic       rst_ni,
-    // Enter a VI; nothing happens if it stands in the list. The one that leaves in this clock
-    // enters again.
+    // Enter a VI; no effect if it is in the list. The one that leaves in this clock may re-enter.
     input  logic       push_i,
     input  hvia_params_pkg::vi_t push_vi_i,
-    // The first one, and take it out.
+    // The first one; remove it.
     output logic       any_o,
     output hvia_params_pkg::vi_t vi_o,
     input  logic       pop_i,
@@ -41,7 +40,7 @@ module hvia_vi_list (
         listed_q[vi_o] <= 1'b0;
         head_q         <= head_q + 1'b1;
       end
-      // Behind the pop, whose VI may be the same.
+      // After the pop, whose VI may be the same.
       if (enter) begin
         listed_q[push_vi_i] <= 1'b1;
         tail_q              <= tail_q + 1'b1;

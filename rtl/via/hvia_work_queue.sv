@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// State of the work queues, a send and a receive queue for each VI: the number of descriptors
-// posted and not yet taken, and the address of the next one. Queues are linked lists in host
-// memory; the provider links a descriptor to its predecessor before it rings. So an address in a
-// doorbell matters only when the queue is empty; otherwise the successor is the link in the
-// predecessor, which the fetch reads anyway. The count falls before the read is requested: a
-// doorbell that comes later finds 0 and brings its own address, one that came earlier has its link
-// in memory already.
+// State of the work queues, a send and a receive queue per VI: the number of descriptors posted and
+// not yet taken, and the address of the next one. Queues are linked lists in host memory; the
+// provider links a descriptor to its predecessor before it rings. So a doorbell's address matters
+// only when the queue is empty; otherwise the successor is the link in the predecessor, which the
+// fetch reads anyway. The count falls before the read is requested: a later doorbell finds 0 and
+// brings the address itself, and the link of an earlier one is already in memory.
 //
-// A send queue is ready for the next descriptor as soon as the link to it is known. A receive queue
-// has one descriptor on the chip at a time: it is ready when the one before was released, too.
-// There is a ready list for each kind. A list holds each VI at most once and turns by descriptor,
-// so that no VI starves another. Each list has an offer of its own: a send descriptor that waits
-// for room never stands before a receive descriptor.
+// A send queue is ready for the next descriptor as soon as its link is known. A receive queue has
+// one descriptor on the chip at a time: the one before must be released, too. Each kind has a ready
+// list. A list holds each VI at most once and rotates by descriptor, so no VI starves another. Each
+// list has a separate offer: a send descriptor that waits for space never blocks a receive
+// descriptor.
 //
-// A send queue that is held (the ledger has no room for more of that VI) is parked when its turn in
-// the list comes, whatever happens to it meanwhile, and enters the list again when the hold is
-// over.
+// A held send queue (the ledger has no space for more of that VI) is parked when its turn in the
+// list comes, and re-enters the list when the hold ends.
 //
-// With `on_arrival_i` a receive queue does not enter its list by itself: it does so when the
-// receive engine waits for its descriptor, or when it is flushed. One of a VI that was reset enters
-// at once as ever, to be dropped.
+// With `on_arrival_i` a receive queue enters its list only when the receive engine waits for its
+// descriptor, or when it is flushed. One of a VI that was reset enters at once, to be dropped.
 module hvia_work_queue #(
     parameter int unsigned DepthLog2 = 10
 ) (
@@ -44,12 +41,12 @@ module hvia_work_queue #(
     output logic [31:0] take_handle_o,
     output logic        take_more_o,
     output logic [15:0] take_seq_o,
-    // VIs whose send queue is not offered, and one that is to be offered again, after its bit fell.
+    // VIs whose send queue is held, and one to offer anew, after its bit fell.
     input  hvia_params_pkg::vis_t send_hold_i,
     input  logic        unhold_valid_i,
     output logic        unhold_ready_o,
     input  hvia_params_pkg::vi_t unhold_vi_i,
-    // The fetch has room for a send descriptor; does not fall but by a take.
+    // The fetch has space for a send descriptor; falls only by a take.
     input  logic        send_room_i,
     // The link found in a descriptor that had successors.
     input  logic        link_valid_i,
@@ -63,17 +60,16 @@ module hvia_work_queue #(
     input  logic [1:0]  release_valid_i,
     output logic [1:0]  release_ready_o,
     input  logic [2*hvia_params_pkg::VICountLog2-1:0] release_vi_i,
-    // Forget both queues. The VI is Free before and until it has drained: a link that the fetch
-    // still owes, or a doorbell that was under way, may bring an entry back, which the fetch then
-    // drops unread.
+    // Clear both queues. The VI is Free before and until it has drained: a link still due from the
+    // fetch, or a doorbell in flight, may add an entry, which the fetch then drops unread.
     input  logic        clear_valid_i,
     output logic        clear_ready_o,
     input  hvia_params_pkg::vi_t clear_vi_i,
-    // The receive queue of this VI has a descriptor posted, or one on its way to the fetch.
+    // The receive queue of this VI has a descriptor posted, or one in flight to the fetch.
     input  hvia_params_pkg::vi_t coming_vi_i,
     output logic        coming_o,
     input  logic        wanted_i,  // and a message waits for it
-    // Draining. Receive descriptors that wait for a message are work only while they are flushed.
+    // Draining. Receive descriptors that wait for a message are work only during a flush.
     input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic        drain_receive_i,
     output logic        vi_busy_o,
@@ -92,16 +88,16 @@ module hvia_work_queue #(
   logic [95:0]           next_mem  [Queues];
   logic [CountWidth-1:0] count_mem [Queues];
   logic [15:0]           seq_mem   [Queues];
-  // Ready lists, FIFOs of VI numbers with room for all of them: 0 send, 1 receive.
+  // Ready lists, FIFOs of VI numbers with capacity for all: 0 send, 1 receive.
   hvia_params_pkg::vi_t ready_mem [Queues];
 
-  // Memories are not reset: a count or a sequence is 0 while its bit here is 0.
+  // Memories without reset: a count or a sequence is 0 while its bit here is 0.
   logic [Queues-1:0] pending_q, known_q;
-  // The queue stands in its ready list. One that was cleared may still, and must not enter twice.
+  // The queue is in its ready list. A cleared one may still be, and must not enter twice.
   logic [Queues-1:0] listed_q;
-  // Receive queues only: a descriptor was taken and not released; the link in it is still to come.
+  // Receive queues only: a descriptor was taken and not released; its link is still due.
   hvia_params_pkg::vis_t held_q, owed_q;
-  // Send queues that stand in no list because they were held when their turn came.
+  // Send queues in no list because they were held when their turn came.
   hvia_params_pkg::vis_t parked_q;
 
   typedef enum logic [3:0] {Idle, Commit, Link, Release, Clear, ClearReceive, Take, Wake,
@@ -113,12 +109,12 @@ module hvia_work_queue #(
   assign op_receive = op_queue_q[VIW];
   assign op_vi      = op_queue_q[VIW-1:0];
 
-  // Places in the ready lists, kind n in slice n.
+  // Slots in the ready lists, kind n in slice n.
   logic [2*(VIW+1)-1:0] head_q, tail_q;
   logic [1:0]     ready_any;
   logic           push, pop;
 
-  // Offers: 0 send, 1 receive. The VI stands in the upper bits.
+  // Offers: 0 send, 1 receive. The VI is in the upper bits.
   localparam int unsigned OfferWidth = VIW + 96 + 1 + 16;
   logic [1:0]              offer_valid_q, offer_free, offer_taken;
   logic [2*OfferWidth-1:0] offer_q;
@@ -126,14 +122,13 @@ module hvia_work_queue #(
   assign offer_send_vi    = offer_q[OfferWidth-VIW +: VIW];
   assign offer_receive_vi = offer_q[2*OfferWidth-VIW +: VIW];
 
-  // One operation at a time: read in the cycle in which it is chosen, write in the next. A clear is
-  // two of them, one for each queue.
+  // One operation at a time: read in the clock in which it is chosen, write in the next. A clear is
+  // two of them, one per queue.
   logic [1:0] take_can;
   logic       take_receive_d, took_receive_q, release_which_d, release_which_q;
 
   // Receive queues that should be in the ready list and are not: 0 of the VI that a message waits
-  // for, 1 of the one that is flushed. The address of the next descriptor is known unless the link
-  // is owed.
+  // for, 1 of the flushed one. The next descriptor's address is known unless the link is due.
   logic [1:0] wake_can;
   logic [VIW:0] wanted_queue, flushed_queue;
   assign wanted_queue  = {1'b1, coming_vi_i};
@@ -214,10 +209,10 @@ module hvia_work_queue #(
   assign owed  = op_receive && owed_q[op_vi];
   assign count = pending_q[op_queue_q] ? count_rd_q : '0;
   assign seq   = known_q[op_queue_q] ? seq_rd_q : 16'd0;
-  // A descriptor on the chip has not left its queue.
+  // A descriptor on the chip is still in its queue.
   assign count_all = count + {{CountWidth - 1{1'b0}}, held};
 
-  // A queue that was cleared while its VI stood in the ready list has nothing to offer.
+  // A queue cleared while its VI was in the ready list has nothing to offer.
   logic taken, parks, parked;
   assign parks  = op_q == Take && count != '0 && !op_receive && send_hold_i[op_vi];
   assign taken  = op_q == Take && count != '0 && !parks;
@@ -226,7 +221,7 @@ module hvia_work_queue #(
   logic write_count, write_next, enter, by_itself, woken;
   logic [95:0] next_new;
 
-  // `enter`: the queue has a descriptor whose address is known and whose predecessor has left.
+  // `enter`: the queue has a descriptor with a known address, and its predecessor was released.
   assign by_itself = !op_receive || !on_arrival_i || !live_i[op_vi];
   assign woken     = op_q == Wake;
   assign push      = enter && (by_itself || woken) && !listed_q[op_queue_q] && !parked;
@@ -253,7 +248,7 @@ module hvia_work_queue #(
         end
       end
       Link: begin
-        // A descriptor that could not be read hides its successors: the queue is lost with it.
+        // An unreadable descriptor hides its successors: the queue is lost with it.
         next_new = {link_handle_i, link_va_i};
         if (count != '0) begin
           if (link_bad_i) begin
@@ -342,13 +337,13 @@ module hvia_work_queue #(
     end
   end
 
-  // In turn while both wait; what stands stays.
+  // In turn while both wait; a shown offer stays.
   logic offered_q, offered_receive_q, show_receive, show_send;
   assign show_send    = offer_valid_q[0] && send_room_i;
   assign show_receive = offered_q ? offered_receive_q :
                         offer_valid_q[1] && !(show_send && offered_receive_q);
 
-  // `offered_q`: the last offer shown was not taken yet; its kind stays for the turn.
+  // `offered_q`: the last offer shown was not taken yet; its kind is kept for the turn.
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       offered_q         <= 1'b0;
@@ -379,7 +374,7 @@ module hvia_work_queue #(
                     (offer_valid_q[1] && offer_receive_vi == coming_vi_i) ||
                     (db_valid_i && db_receive_i && db_vi_i == coming_vi_i);
 
-  // What stands in a ready list is on its way, and has an end without a message.
+  // A queue in a ready list is in progress, and ends without a message.
   assign vi_busy_o = pending_q[{1'b0, drain_vi_i}] || listed_q[{1'b1, drain_vi_i}] ||
                      (drain_receive_i && pending_q[{1'b1, drain_vi_i}]) ||
                      (offer_valid_q[0] && offer_send_vi == drain_vi_i) ||

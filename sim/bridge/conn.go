@@ -187,7 +187,7 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 		return fmt.Errorf("layout hash %016x of this program, %016x of the simulator; params hash %016x and %016x: %w: rebuild both from one checkout, for one profile",
 			o.layoutHash, reply.LayoutHash(), o.paramsHash, reply.ParamsHash(), ErrVersion)
 	}
-	if reply.Refused() != 0 {
+	if reply.Rejected() != 0 {
 		return fmt.Errorf("%w: %s", ErrRejected, text(reply.Text()))
 	}
 	if err := c.mapPages(o.Name, mask, reply, fds); err != nil {
@@ -477,7 +477,7 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 			reply.close()
 			return answer{}, nil, false
 		}
-		if reply.Refused() != 0 {
+		if reply.Rejected() != 0 {
 			reply.close()
 			return answer{}, fmt.Errorf("bridge: %s request to %s: %w: %s", op, c.path, ErrRejected, text(reply.Text())), true
 		}

@@ -58,7 +58,7 @@ func HelloDescriptors(socket *os.File) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if layout.BridgeReply(b).Refused() != 0 {
+	if layout.BridgeReply(b).Rejected() != 0 {
 		return nil, errors.New(text(layout.BridgeReply(b).Text()))
 	}
 	return descriptors(oob[:oobn])

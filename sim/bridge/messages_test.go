@@ -148,7 +148,7 @@ func TestMessageToNobody(t *testing.T) {
 				t.Helper()
 				wake, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Never, Message: true})
 				require.NoError(t, err)
-				require.Equal(t, layout.BridgeReasonRefused, wake.Reason)
+				require.Equal(t, layout.BridgeReasonRejected, wake.Reason)
 				node, rank, refused := slot.Undelivered()
 				require.True(t, refused)
 				require.Equal(t, [2]int{1, 99}, [2]int{node, rank})

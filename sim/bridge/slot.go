@@ -155,7 +155,7 @@ func newSlot(b []byte) *Slot {
 		hostSleeping: word(page, layout.BridgeSlotHostSleepingOffset),
 		ringSleeping: word(page, layout.BridgeSlotRingSleepingOffset),
 		abort:        word(page, layout.BridgeSlotAbortOffset),
-		refusals:     word(page, layout.BridgeSlotRefusalsOffset),
+		refusals:     word(page, layout.BridgeSlotRejectionsOffset),
 		aborted:      make(chan struct{}, 1),
 	}
 }
@@ -195,7 +195,7 @@ func (s *Slot) Undelivered() (node, rank int, found bool) {
 		return 0, 0, false
 	}
 	s.refused = n
-	return int(s.page.RefusedNode()), int(s.page.RefusedRank()), true
+	return int(s.page.RejectedNode()), int(s.page.RejectedRank()), true
 }
 
 func (s *Slot) usable() error {
@@ -341,7 +341,7 @@ func (s *Slot) describe(w Wait) {
 	}{
 		{w.Interrupt, layout.BridgeSlotWaitFlagsInterruptMask}, {w.Message, layout.BridgeSlotWaitFlagsMessageMask},
 		{w.Reply, layout.BridgeSlotWaitFlagsReplyMask}, {w.Barrier, layout.BridgeSlotWaitFlagsBarrierMask},
-		{w.Processor == ProcessorPolls, layout.BridgeSlotWaitFlagsLooksMask},
+		{w.Processor == ProcessorPolls, layout.BridgeSlotWaitFlagsPollsMask},
 		{w.Processor == ProcessorCharge || w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsChargeMask},
 		{w.Processor == ProcessorService, layout.BridgeSlotWaitFlagsServiceMask},
 	} {

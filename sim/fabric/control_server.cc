@@ -439,7 +439,7 @@ void ControlServer::Send(const ConnectionPtr& c, const Asked& asked, const uint8
 
 void ControlServer::Reject(const ConnectionPtr& c, const Asked& asked, const std::string& text) {
   alignas(8) uint8_t reply[kBridgeReplySize] = {};
-  Put32(reply, kBridgeReplyRefusedOffset, 1);
+  Put32(reply, kBridgeReplyRejectedOffset, 1);
   const size_t n = std::min<size_t>(text.size(), kBridgeReplyWireOffset - kBridgeReplyTextOffset - 1);
   std::memcpy(reply + kBridgeReplyTextOffset, text.data(), n);
   Send(c, asked, reply, nullptr, 0);

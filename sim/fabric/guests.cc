@@ -9,7 +9,7 @@ namespace hvia::fabric {
 namespace {
 
 constexpr uint32_t kDoorbellPages = (1u << kPciBar1Log2) / kDoorbellPageBytes;
-constexpr uint32_t kFlags = kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask | kBridgeSlotWaitFlagsChargeMask | kBridgeSlotWaitFlagsLooksMask;
+constexpr uint32_t kFlags = kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask | kBridgeSlotWaitFlagsChargeMask | kBridgeSlotWaitFlagsPollsMask;
 
 std::string Span(uint64_t first, uint64_t count) { return Text(first, " to ", first + count - 1); }
 

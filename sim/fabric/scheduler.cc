@@ -540,9 +540,9 @@ void Scheduler::FireReady(int index) {
   }
   const Message* const m = mailboxes_.First(s.name.Key());
   if (w.For(kBridgeSlotWaitFlagsMessageMask) && m != nullptr) fire(m->time + 1, kBridgeReasonMessage);
-  if (w.For(kBridgeSlotWaitFlagsMessageMask) && s.undelivered_ready) fire(s.undelivered_time, kBridgeReasonRefused);
+  if (w.For(kBridgeSlotWaitFlagsMessageMask) && s.undelivered_ready) fire(s.undelivered_time, kBridgeReasonRejected);
   if (w.For(kBridgeSlotWaitFlagsReplyMask) && s.reply_ready) fire(s.reply_time, kBridgeReasonReply);
-  if (w.For(kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) fire(s.barrier_time, s.barrier_rejected ? kBridgeReasonRefused : kBridgeReasonBarrier);
+  if (w.For(kBridgeSlotWaitFlagsBarrierMask) && s.barrier_ready) fire(s.barrier_time, s.barrier_rejected ? kBridgeReasonRejected : kBridgeReasonBarrier);
 }
 
 void Scheduler::Disarm(Slot& s) {
@@ -627,7 +627,7 @@ void Scheduler::AssignCharges() {
 
 bool Scheduler::Postpone(int index) {
   Slot& s = slots_[index];
-  if (!s.wait.For(kBridgeSlotWaitFlagsLooksMask)) return false;
+  if (!s.wait.For(kBridgeSlotWaitFlagsPollsMask)) return false;
   const Time until = processors_[s.name.node].BusyUntil(now_, index);
   if (until == now_) return false;
   slots_.SetEnd(s, {until, Phase::kWake});
@@ -666,9 +666,9 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     const bool build = s.reply == static_cast<uint32_t>(kLayoutHash) || s.reply == static_cast<uint32_t>(kLayoutHash >> 32);
     digest.Add(build ? 0 : s.reply);
     s.reply_ready = false;
-  } else if (reason == kBridgeReasonRefused && s.undelivered_ready && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
+  } else if (reason == kBridgeReasonRejected && s.undelivered_ready && (s.wait.flags & kBridgeSlotWaitFlagsMessageMask)) {
     s.undelivered_ready = false;
-  } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRefused) {
+  } else if (reason == kBridgeReasonBarrier || reason == kBridgeReasonRejected) {
     s.barrier_ready = false;
   }
   PublishNow();
@@ -902,12 +902,12 @@ void Scheduler::Deliver(int index, const Command& c) {
   s.partial.clear();
   if (!HasRank(to)) {
     if (!s.claimed) return;  // its thread has left
-    Put32(s.page, kBridgeSlotRefusedNodeOffset, to.first);
-    Put32(s.page, kBridgeSlotRefusedRankOffset, to.second);
-    Increment32(s.page, kBridgeSlotRefusalsOffset);
+    Put32(s.page, kBridgeSlotRejectedNodeOffset, to.first);
+    Put32(s.page, kBridgeSlotRejectedRankOffset, to.second);
+    Increment32(s.page, kBridgeSlotRejectionsOffset);
     s.undelivered_ready = true;
     s.undelivered_time = now_ + 1;
-    if (s.wait.For(kBridgeSlotWaitFlagsMessageMask)) Fire(index, {std::max(s.wait.start, now_ + 1), Phase::kWake}, kBridgeReasonRefused);
+    if (s.wait.For(kBridgeSlotWaitFlagsMessageMask)) Fire(index, {std::max(s.wait.start, now_ + 1), Phase::kWake}, kBridgeReasonRejected);
     return;
   }
   // A guest that has ended may still have commands here, but is not counted any more.
@@ -947,7 +947,7 @@ void Scheduler::ArriveAtBarrier(int index, const Command& c) {
     r.barrier_ready = true;
     r.barrier_rejected = rejected;
     r.barrier_time = now_ + 1;
-    if (r.wait.For(kBridgeSlotWaitFlagsBarrierMask)) Fire(i, {now_ + 1, Phase::kWake}, rejected ? kBridgeReasonRefused : kBridgeReasonBarrier);
+    if (r.wait.For(kBridgeSlotWaitFlagsBarrierMask)) Fire(i, {now_ + 1, Phase::kWake}, rejected ? kBridgeReasonRejected : kBridgeReasonBarrier);
   }
 }
 

@@ -188,7 +188,7 @@ void Slots::SetEnd(Slot& s, Instant end) {
 void Slots::DelayPolls(int node, Time begin, Time end) {
   for (Slot& s : slots_) {
     Wait& w = s.wait;
-    if (s.name.node != node || !w.For(kBridgeSlotWaitFlagsLooksMask) || FirstAfter(w.start, w.period, begin) >= end) continue;
+    if (s.name.node != node || !w.For(kBridgeSlotWaitFlagsPollsMask) || FirstAfter(w.start, w.period, begin) >= end) continue;
     w.start = end;
     // Its event happened after the poll that was due, or before.
     if (w.reason != kBridgeReasonDeadline) SetEnd(s, {end, Phase::kWake});

@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kLayoutHash = 0x5bd6fecfd0956cb2ull;
+constexpr uint64_t kLayoutHash = 0x90a28bb81d1fc87aull;
 
 // PCI configuration space
 constexpr uint32_t kPciVendorID = 0x5648u;
@@ -634,7 +634,7 @@ constexpr uint32_t kAcknowledgeOperationAccept = 0x0u;
 constexpr uint32_t kAcknowledgeOperationAcceptLast = 0x1u;
 constexpr uint32_t kAcknowledgeOperationOld = 0x2u;
 constexpr uint32_t kAcknowledgeOperationGap = 0x3u;
-constexpr uint32_t kAcknowledgeOperationRefuse = 0x4u;
+constexpr uint32_t kAcknowledgeOperationNAK = 0x4u;
 constexpr uint32_t kAcknowledgeOperationAgain = 0x5u;
 inline const char* AcknowledgeOperationName(uint64_t v) {
   switch (v) {
@@ -642,21 +642,21 @@ inline const char* AcknowledgeOperationName(uint64_t v) {
     case kAcknowledgeOperationAcceptLast: return "AcceptLast";
     case kAcknowledgeOperationOld: return "Old";
     case kAcknowledgeOperationGap: return "Gap";
-    case kAcknowledgeOperationRefuse: return "Refuse";
+    case kAcknowledgeOperationNAK: return "NAK";
     case kAcknowledgeOperationAgain: return "Again";
     default: return "?";
   }
 }
 constexpr uint32_t kReceiveReportAcknowledge = 0x0u;
 constexpr uint32_t kReceiveReportRequest = 0x1u;
-constexpr uint32_t kReceiveReportLook = 0x2u;
+constexpr uint32_t kReceiveReportFind = 0x2u;
 constexpr uint32_t kReceiveReportAnswered = 0x3u;
 constexpr uint32_t kReceiveReportProgress = 0x4u;
 inline const char* ReceiveReportName(uint64_t v) {
   switch (v) {
     case kReceiveReportAcknowledge: return "Acknowledge";
     case kReceiveReportRequest: return "Request";
-    case kReceiveReportLook: return "Look";
+    case kReceiveReportFind: return "Find";
     case kReceiveReportAnswered: return "Answered";
     case kReceiveReportProgress: return "Progress";
     default: return "?";
@@ -1161,14 +1161,14 @@ constexpr uint32_t kCounterRawTransmitError = 0x33u;
 constexpr uint32_t kCounterRawReceiveError = 0x34u;
 constexpr uint32_t kCounterReceiveOutOfOrder = 0x35u;
 constexpr uint32_t kCounterReceiveAcknowledge = 0x36u;
-constexpr uint32_t kCounterReceiveRefused = 0x37u;
+constexpr uint32_t kCounterReceiveNAKed = 0x37u;
 constexpr uint32_t kCounterCommand = 0x38u;
 constexpr uint32_t kCounterCommandError = 0x39u;
 constexpr uint32_t kCounterCommandIgnored = 0x3au;
 constexpr uint32_t kCounterRetryExhausted = 0x3bu;
 constexpr uint32_t kCounterAcknowledgeStray = 0x3cu;
-constexpr uint32_t kCounterRefusalReceived = 0x3du;
-constexpr uint32_t kCounterRefusalSent = 0x3eu;
+constexpr uint32_t kCounterNAKReceived = 0x3du;
+constexpr uint32_t kCounterNAKSent = 0x3eu;
 constexpr uint32_t kCounterReadResponse = 0x3fu;
 constexpr uint32_t kCounterAttTranslate = 0x40u;
 constexpr uint32_t kCounterAttLevel1Read = 0x41u;
@@ -1237,14 +1237,14 @@ inline const char* CounterName(uint64_t v) {
     case kCounterRawReceiveError: return "RawReceiveError";
     case kCounterReceiveOutOfOrder: return "ReceiveOutOfOrder";
     case kCounterReceiveAcknowledge: return "ReceiveAcknowledge";
-    case kCounterReceiveRefused: return "ReceiveRefused";
+    case kCounterReceiveNAKed: return "ReceiveNAKed";
     case kCounterCommand: return "Command";
     case kCounterCommandError: return "CommandError";
     case kCounterCommandIgnored: return "CommandIgnored";
     case kCounterRetryExhausted: return "RetryExhausted";
     case kCounterAcknowledgeStray: return "AcknowledgeStray";
-    case kCounterRefusalReceived: return "RefusalReceived";
-    case kCounterRefusalSent: return "RefusalSent";
+    case kCounterNAKReceived: return "NAKReceived";
+    case kCounterNAKSent: return "NAKSent";
     case kCounterReadResponse: return "ReadResponse";
     case kCounterAttTranslate: return "AttTranslate";
     case kCounterAttLevel1Read: return "AttLevel1Read";
@@ -1353,7 +1353,7 @@ constexpr uint32_t kBridgeReasonReply = 0x4u;
 constexpr uint32_t kBridgeReasonBarrier = 0x5u;
 constexpr uint32_t kBridgeReasonAborted = 0x6u;
 constexpr uint32_t kBridgeReasonStopped = 0x7u;
-constexpr uint32_t kBridgeReasonRefused = 0x8u;
+constexpr uint32_t kBridgeReasonRejected = 0x8u;
 inline const char* BridgeReasonName(uint64_t v) {
   switch (v) {
     case kBridgeReasonDeadline: return "Deadline";
@@ -1364,7 +1364,7 @@ inline const char* BridgeReasonName(uint64_t v) {
     case kBridgeReasonBarrier: return "Barrier";
     case kBridgeReasonAborted: return "Aborted";
     case kBridgeReasonStopped: return "Stopped";
-    case kBridgeReasonRefused: return "Refused";
+    case kBridgeReasonRejected: return "Rejected";
     default: return "?";
   }
 }
@@ -1480,8 +1480,8 @@ constexpr size_t kBridgeSlotWaitFlagsChargeLsb = 4;
 constexpr uint32_t kBridgeSlotWaitFlagsChargeMask = 0x10u;
 constexpr size_t kBridgeSlotWaitFlagsServiceLsb = 5;
 constexpr uint32_t kBridgeSlotWaitFlagsServiceMask = 0x20u;
-constexpr size_t kBridgeSlotWaitFlagsLooksLsb = 6;
-constexpr uint32_t kBridgeSlotWaitFlagsLooksMask = 0x40u;
+constexpr size_t kBridgeSlotWaitFlagsPollsLsb = 6;
+constexpr uint32_t kBridgeSlotWaitFlagsPollsMask = 0x40u;
 constexpr size_t kBridgeSlotWaitWatchesOffset = 92;
 constexpr size_t kBridgeSlotWaitSequenceOffset = 96;
 constexpr size_t kBridgeSlotWatchesOffset = 128;
@@ -1495,9 +1495,9 @@ constexpr size_t kBridgeSlotMessageNodeOffset = 288;
 constexpr size_t kBridgeSlotMessageRankOffset = 292;
 constexpr size_t kBridgeSlotMessageBytesOffset = 296;
 constexpr size_t kBridgeSlotWakeBusyOffset = 300;
-constexpr size_t kBridgeSlotRefusalsOffset = 304;
-constexpr size_t kBridgeSlotRefusedNodeOffset = 308;
-constexpr size_t kBridgeSlotRefusedRankOffset = 312;
+constexpr size_t kBridgeSlotRejectionsOffset = 304;
+constexpr size_t kBridgeSlotRejectedNodeOffset = 308;
+constexpr size_t kBridgeSlotRejectedRankOffset = 312;
 constexpr size_t kBridgeSlotHostSleepingOffset = 320;
 constexpr size_t kBridgeSlotRingSleepingOffset = 324;
 constexpr size_t kBridgeSlotAbortOffset = 328;
@@ -1542,7 +1542,7 @@ constexpr size_t kBridgeRequestOnOffset = 268;
 constexpr size_t kBridgeReplySize = 5376;
 constexpr size_t kBridgeReplyMagicOffset = 0;
 constexpr size_t kBridgeReplyOpcodeOffset = 8;
-constexpr size_t kBridgeReplyRefusedOffset = 12;
+constexpr size_t kBridgeReplyRejectedOffset = 12;
 constexpr size_t kBridgeReplyLayoutHashOffset = 16;
 constexpr size_t kBridgeReplyParamsHashOffset = 24;
 constexpr size_t kBridgeReplyControlBytesOffset = 32;

@@ -19,14 +19,14 @@ struct Params {
   int64_t ShortBurstBytes;  // byte: longest burst of payload with strap ShortBursts
   int64_t PacketSlotBytes;  // byte: one packet buffer
   int64_t PacketSlots;  // 1: packet buffers per direction
-  int64_t QueueDepthLog2;  // 1: log2 of the descriptors that may be posted and not fetched
-  int64_t LedgerMessages;  // 1: own messages of a reliable VI that may be unacknowledged
-  int64_t LedgerResponses;  // 1: RDMA reads of the peer that a reliable VI may have unanswered
+  int64_t QueueDepthLog2;  // 1: log2 of the descriptors posted and not fetched
+  int64_t LedgerMessages;  // 1: unacknowledged messages of a reliable VI
+  int64_t LedgerResponses;  // 1: unanswered RDMA reads of the peer of a reliable VI
   int64_t AcknowledgeEvery;  // frame: frames inside a message that are acknowledged together
-  int64_t RetryAliveFactor;  // 1: timeouts in a row without progress that a connection survives although its peer is alive, as a multiple of RetryLimit
+  int64_t RetryAliveFactor;  // 1: timeouts in a row without progress before a connection to a living peer breaks, as a multiple of RetryLimit
   int64_t CompletionQueuesLog2;  // 1: log2 of the number of completion queues
   int64_t TransmitSlotLog2;  // 1: log2 of the core clocks after which frames that the MAC does not take are dropped
-  int64_t DisconnectPatience;  // clock: wait of a disconnect before the card refuses further doorbells of that VI
+  int64_t DisconnectPatience;  // clock: wait of a disconnect before the card ignores further doorbells of that VI
   int64_t SdramBankBits;  // 1: log2 of the banks
   int64_t SdramRowBits;  // 1: log2 of the rows of a bank
   int64_t SdramColumnBits;  // 1: log2 of the dwords of a row
@@ -66,15 +66,15 @@ struct Params {
   int64_t BridgeReadWaitEvery;  // dword: dwords between wait states inside a read burst, 0 = none
   int64_t BridgeWriteWaitEvery;  // dword: dwords between wait states inside a write burst, 0 = none
   int64_t BridgeWaitClocks;  // clock: length of a wait inside a burst
-  int64_t BridgeSplitWrites;  // 1/1000: chance that the bridge ends a burst of stores after a dword, and lets a store of another thread go before the rest
+  int64_t BridgeSplitWrites;  // 1/1000: probability that the bridge ends a burst of stores after a dword and lets a store of another thread precede the rest
   int64_t BridgePostedWriteClocks;  // clock: host posted write to the first clock of its PCI transaction
-  int64_t MacTransmitFifoBytes;  // byte: frames that the MAC holds on their way to the wire
-  int64_t MacReceiveFifoBytes;  // byte: frames that the MAC holds while the card has no free buffer
+  int64_t MacTransmitFifoBytes;  // byte: transmit FIFO of the MAC
+  int64_t MacReceiveFifoBytes;  // byte: receive FIFO of the MAC
   int64_t MacReactClocks;  // clock: status of a sent frame written, or CR.TXE, to REQ# for the next transmit descriptor
   int64_t MacRegisterInitialClocks;  // clock: FRAME# to TRDY# of an access to the MAC's registers
   int64_t MacReadWaitEvery;  // 1: data phases between IRDY# wait states of the MAC's reads, 0 = none
   int64_t MacWriteWaitEvery;  // 1: data phases between IRDY# wait states of the MAC's writes, 0 = none
-  int64_t MacTransmitDelay;  // ps: a byte leaves the transmit FIFO to the PHY has it
+  int64_t MacTransmitDelay;  // ps: transmit FIFO to the PHY
   int64_t MacReceiveDelay;  // ps: PHY to the receive FIFO
   int64_t WireBitTime;  // ps: one bit
   int64_t WirePreambleBytes;  // byte: preamble and start delimiter
@@ -84,32 +84,32 @@ struct Params {
   int64_t PhyReceiveDelay;  // ps: PHY, receive
   int64_t CableDelay;  // ps: cable
   int64_t SwitchLatency;  // ps: switch: last byte of a frame's FCS to its preamble on an idle port
-  int64_t SwitchQueueBytes;  // byte: switch: room of a port's output queue, for frames and their FCS
+  int64_t SwitchQueueBytes;  // byte: switch: capacity of a port's output queue, frames with FCS
   int64_t SwitchTableEntries;  // 1: switch: addresses that it learns
-  int64_t SwitchAgeingTime;  // ps: switch: an address is forgotten when no frame came from it for so long
+  int64_t SwitchAgeingTime;  // ps: switch: time without a frame after which an address is dropped
   int64_t NICTransmitTime;  // ps: firmware: write of the transmit ring's tail to the first read of its entries
   int64_t NICReceiveTime;  // ps: firmware: last byte of a frame in the FIFO to the write into its buffer
-  int64_t NICFetchEntries;  // 1: ring entries that are read in one burst, at most
-  int64_t NICTransmitBufferFrames;  // 1: frames that were read and have not left
-  int64_t NICReceiveFifoBytes;  // byte: frames that were received and are not in memory
-  int64_t NICReceiveCoalesceTime;  // ps: first frame stored that was not told to the interrupt's cause; a multiple of 1 ns
-  int64_t NICReceiveCoalesceFrames;  // 1: frames stored and not told that raise the cause before that time, 0 = no such number
-  int64_t NICTransmitCoalesceTime;  // ps: first frame read that was not told to the interrupt's cause; a multiple of 1 ns
-  int64_t NICTransmitCoalesceFrames;  // 1: frames read and not told that raise the cause before that time, 0 = no such number
+  int64_t NICFetchEntries;  // 1: most ring entries read in one burst
+  int64_t NICTransmitBufferFrames;  // 1: frames read and not sent
+  int64_t NICReceiveFifoBytes;  // byte: frames received and not in memory
+  int64_t NICReceiveCoalesceTime;  // ps: time from the first stored frame not yet reported to the interrupt's cause; a multiple of 1 ns
+  int64_t NICReceiveCoalesceFrames;  // 1: unreported stored frames that raise the cause before that time, 0 = no such number
+  int64_t NICTransmitCoalesceTime;  // ps: time from the first read frame not yet reported to the interrupt's cause; a multiple of 1 ns
+  int64_t NICTransmitCoalesceFrames;  // 1: unreported read frames that raise the cause before that time, 0 = no such number
 };
 
-// The profile of this build: RTL and models are of one board.
+// The profile of this build, of RTL and models.
 constexpr Params kProfiles[] = {
     {"hvia-ge", 8, 12, 32, 32, 512, 64, 2048, 2, 10, 16, 4, 4, 64, 6, 15, 262144, 2, 12, 10, 2, 2, 2, 5, 7, 1562, 20000, 2, 2, 8, 30000, 1, 1, 2, 3, 520, 6667, 20000, 20000, 50000, 70000, 20000, 15625000, 200000000, 30000, 10000, 30000, 7000, 3000, 2, 2, 9, 2, 64, 15, 1, 0, 2, 8192, 32768, 24, 3, 9, 8, 250000, 250000, 1000, 8, 4, 12, 152000, 384000, 25000, 3860000, 65536, 8192, 500000000000, 11250000, 11250000, 4, 32, 131072, 0, 1, 400000000, 40},
 };
 
 enum class ParamClass { kElaboration, kModel, kHost };
 
-// Where the parameter of a name is found.
+// A parameter by name.
 struct ParamName {
   const char* name;
   ParamClass cls;
-  int64_t Params::*member;  // nullptr: the host's, no simulator has it
+  int64_t Params::*member;  // nullptr: of the host, not in a simulator
   int64_t least, most;  // of a run's replacement
 };
 

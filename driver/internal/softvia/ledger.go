@@ -381,7 +381,7 @@ func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.Ac
 	}
 	switch {
 	case refusal:
-		e.env.Count(layout.CounterRefusalReceived)
+		e.env.Count(layout.CounterNAKReceived)
 		e.refusedByPeer(who, index, number, code)
 	case code == layout.AcknowledgeCodeGap && !l.gone && behind(l.top, l.una):
 		e.env.Count(layout.CounterRewind)

@@ -25,7 +25,7 @@ func (e *Engine[T]) acknowledge(who T, index int, number uint32, code layout.Ack
 
 // NAKs a frame of the peer and breaks the connection.
 func (e *Engine[T]) refuse(who T, index int, number uint32, code layout.AcknowledgeCode) {
-	e.env.Count(layout.CounterRefusalSent)
+	e.env.Count(layout.CounterNAKSent)
 	e.vis[index].refusal = &refusal{number, code}
 	e.acknowledge(who, index, number, code)
 }
@@ -48,7 +48,7 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 		e.env.Count(layout.CounterReceiveAcknowledge)
 		e.acknowledged(who, index, h.Sequence(), layout.AcknowledgeCode(h.Immediate()))
 	case v.refusal != nil:
-		e.env.Count(layout.CounterReceiveRefused)
+		e.env.Count(layout.CounterReceiveNAKed)
 		e.acknowledge(who, index, v.refusal.number, v.refusal.code)
 	case behind(v.expected, h.Sequence()):
 		e.env.Count(layout.CounterReceiveOldSequence)
@@ -91,7 +91,7 @@ func (e *Engine[T]) contradict(who T, index int, h layout.ViaHeader) {
 	v := &e.vis[index]
 	m := v.message
 	v.message = message{}
-	e.env.Count(layout.CounterReceiveRefused)
+	e.env.Count(layout.CounterReceiveNAKed)
 	if m.open {
 		e.env.Count(layout.CounterReceiveAborted)
 		if m.usesDescriptor() {

@@ -45,10 +45,10 @@ func Files(sections []layout.Section) (map[string][]byte, error) {
 	}, nil
 }
 
-// hashOf is over names, offsets, widths, byte orders and values, in an order
-// that does not depend on where a table stands: a new wording or another page
-// leaves card, simulator and programs compatible. The schema marks what is
-// left out.
+// hashOf covers names, offsets, widths, byte orders and values, in an order
+// independent of the order of the tables: card, simulator and programs stay
+// compatible when only texts or pages change. The schema marks what is left
+// out.
 func hashOf(sections []layout.Section) uint64 {
 	var tables []string
 	add := func(kind string, table any) {

@@ -49,8 +49,8 @@ func TestCheckRefusesBrokenTables(t *testing.T) {
 	}
 }
 
-// The hash that card, simulator and programs are compared by covers what they
-// must agree on and nothing else.
+// The hash that card, simulator and programs compare covers exactly what they
+// must agree on.
 func TestHashCoversNamesOffsetsWidthsAndValues(t *testing.T) {
 	table := func(change func(*layout.Section)) uint64 {
 		s := layout.Section{

@@ -40,14 +40,13 @@ func Files(table []params.Param, profiles []params.Profile) (map[string][]byte, 
 	return map[string][]byte{GoFile: goText, SVFile: base[SVFile], CppFile: base[CppFile], DocFile: doc}, nil
 }
 
-// Board renders the files that a build of one profile is made with. The table
-// has that profile's values.
+// Board renders the files for a build of one profile; table has its values.
 func Board(s params.Set, table []params.Param) map[string][]byte {
 	return map[string][]byte{SVFile: systemVerilog(table, s.Hash), CppFile: cpp(table, s.Name, s.Hash)}
 }
 
-// hashOf is over the profile's name and the name and value of each parameter:
-// a new wording, source or range leaves builds compatible.
+// hashOf covers the profile's name and the name and value of each parameter:
+// builds stay compatible when only texts, sources or ranges change.
 func hashOf(table []params.Param, p params.Profile) uint64 {
 	lines := []string{p.Name}
 	for _, q := range table {
@@ -123,7 +122,7 @@ func systemVerilog(table []params.Param, hash uint64) []byte {
 	}
 	w.WriteString("\n  localparam int unsigned VICount = 1 << VICountLog2;\n" +
 		"  typedef logic [VICountLog2-1:0] vi_t;  // index of a VI\n" +
-		"  typedef logic [VICount-1:0] vis_t;  // a bit for each VI\n" +
+		"  typedef logic [VICount-1:0] vis_t;  // one bit per VI\n" +
 		"\nendpackage\n/* verilator lint_on UNUSEDPARAM */\n")
 	return w.Bytes()
 }
@@ -136,14 +135,14 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 			fmt.Fprintf(&w, "  int64_t %s;  // %s: %s\n", p.Name, p.Unit, p.Doc)
 		}
 	}
-	fmt.Fprintf(&w, "};\n\n// The profile of this build: RTL and models are of one board.\nconstexpr Params kProfiles[] = {\n    {\"%s\"", profile)
+	fmt.Fprintf(&w, "};\n\n// The profile of this build, of RTL and models.\nconstexpr Params kProfiles[] = {\n    {\"%s\"", profile)
 	for _, p := range table {
 		if p.Class != params.Host {
 			fmt.Fprintf(&w, ", %d", p.Value)
 		}
 	}
 	w.WriteString("},\n")
-	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// Where the parameter of a name is found.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: the host's, no simulator has it\n  int64_t least, most;  // of a run's replacement\n};\n\nconstexpr ParamName kParamNames[] = {\n")
+	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// A parameter by name.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: of the host, not in a simulator\n  int64_t least, most;  // of a run's replacement\n};\n\nconstexpr ParamName kParamNames[] = {\n")
 	for _, p := range table {
 		class, member := "kElaboration", "&Params::"+p.Name
 		switch p.Class {

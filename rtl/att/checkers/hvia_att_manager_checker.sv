@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every att_manager: no requester waits for more grants than the
-// order promises, requests stay until taken, and quiet is exact.
+// Properties of `att_manager`: no requester loses more grants than its bound, requests are stable
+// until taken, `quiet_o` is exact.
 module hvia_att_manager_checker (
     input logic         clk_i,
     input logic         rst_ni,

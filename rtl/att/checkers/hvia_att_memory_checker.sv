@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every att_memory: without the strap the bus is never asked; a
-// transfer stays inside its block of 32 bytes; crossings have room; a read has
-// as many dwords as it asked for; quiet is exact.
+// Properties of `att_memory`: without the strap it makes no bus request; a transfer stays inside
+// its 32-byte block; crossings never overflow; a read returns the requested number of dwords;
+// `quiet_o` is exact.
 module hvia_att_memory_checker (
     input logic        clk_i,
     input logic        rst_ni,

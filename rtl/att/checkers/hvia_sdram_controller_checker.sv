@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every sdram_controller: requests are legal and stay until taken,
-// every read request gets its beats with `last` on the last one, and quiet is
-// exact: what was quiet changes nothing at the next clock.
+// Properties of `sdram_controller`: requests are legal and stable until taken; every read gets its
+// beats with `last` on the last; `quiet_o` is exact.
 module hvia_sdram_controller_checker (
     input logic        clk_i,
     input logic        rst_ni,
@@ -35,7 +34,7 @@ module hvia_sdram_controller_checker (
         5'd0
   };
 
-  // Beats owed: requests whose last column command was given, less those answered.
+  // Beats due: dwords of requests whose last column command was issued, less the beats returned.
   logic [6:0] owed_q;
   logic [10:0] column_end;
   assign column_end = {1'b0, req_addr_i[9:0]} + {7'd0, req_len_i};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the collector of asynchronous errors: no source reports while its last report still
-// waits, as that one would be lost, every report goes on, and nothing moves after quiet.
+// Properties of `async_errors`: no source reports while its last report waits, because that one
+// would be lost; every report is passed on; no state changes while `quiet_o` is 1.
 module hvia_async_errors_checker #(
     parameter int unsigned Sources = 7
 ) (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the counters: no event is lost, and nothing moves after quiet.
+// Properties of `counters`: no event is lost; no state changes while `quiet_o` is 1.
 
 module hvia_counters_checker (
     input logic         clk_i,
@@ -35,8 +35,7 @@ module hvia_counters_checker (
                 known_q == known_then_q && {add_valid_q, rd_data_o} == then_q)
         else $error("counters: a register changed after quiet");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         plane0_then_q <= plane0_q;
         plane1_then_q <= plane1_q;

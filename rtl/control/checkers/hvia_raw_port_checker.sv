@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the raw port: requests stay until taken, at most one read and one write are under way,
-// nothing moves after quiet.
+// Properties of `raw_port`: requests are stable until taken; at most one read and one write are in
+// flight; no state changes while `quiet_o` is 1.
 
 module hvia_raw_port_checker (
     input logic        clk_i,

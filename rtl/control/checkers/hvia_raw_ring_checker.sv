@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of a raw ring: never more entries on the card than it has places for, none read beyond
-// the tail, the engine's entry stands still while it is in use, nothing moves after quiet.
+// Properties of `raw_ring`: never more entries on the card than slots; none is read past the tail;
+// the engine's entry is stable while in use; no state changes while `quiet_o` is 1.
 
 module hvia_raw_ring_checker #(
     parameter int unsigned Depth = 4,
@@ -33,7 +33,7 @@ module hvia_raw_ring_checker #(
   logic [44:0] entry_q;
   localparam int unsigned NowWidth = 2 * CountBits + 19;
   logic [NowWidth-1:0] then_q;
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [NowWidth-1:0] now();
     now = {ready_q, done_q, fetching_q, using_q, writing_q, fetch_q, head_q};
   endfunction
@@ -68,8 +68,7 @@ module hvia_raw_ring_checker #(
         assert (now() == then_q)
         else $error("raw_ring: a register changed after quiet");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) then_q <= now();
     end
   end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the registers: the target's deadline for reads, one command at a time, doorbells reach
-// the doorbell block unchanged or not at all, every asynchronous error is kept unless the queue is
-// full and then leaves its marks, nothing moves after quiet.
+// Properties of `registers`: the target's deadline for reads; one command at a time; doorbells
+// reach the doorbell block unchanged or not at all; an asynchronous error is queued, or marks its
+// VI if the queue is full; no state changes while `quiet_o` is 1.
 
 module hvia_registers_checker (
     input logic        clk_i,
@@ -49,9 +49,9 @@ module hvia_registers_checker (
 
   logic [93+2*AsyncBits:0] then_q;
   logic [32*hvia_pkg::AsyncErrorDroppedWords-1:0] dropped_then_q;
-  logic held;  // what is quiet stays as it is; a reset in between clears everything
+  logic held;  // quiescent in the last clock; a reset clears it
   assign held = quiet_q && !busy_q && !soft_reset_busy_i;
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [93+2*AsyncBits:0] now();
     now = {
       mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q,
@@ -60,8 +60,8 @@ module hvia_registers_checker (
     };
   endfunction
 
-  // Errors that wait, counted here: an error adds one unless all places are taken and no read makes
-  // room, and nothing but a read takes one away.
+  // Errors that wait, counted here: an error adds one unless the queue is full and no read frees a
+  // slot; only a read removes one.
   logic [AsyncBits-1:0] waiting_q;
   logic                 lost, lost_q, link_q;
   logic [7:0]           lost_vi_q;
@@ -123,8 +123,7 @@ module hvia_registers_checker (
         assert (async_dropped_q == dropped_then_q && now() == then_q)
         else $error("registers: a register changed after quiet");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !held) begin
         dropped_then_q <= async_dropped_q;
         then_q         <= now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the reset sequence: a soft reset never cuts off a bus transaction, the domains are in
-// reset only while the card says busy, the straps stand still outside a reset.
+// Properties of `reset_control`: a soft reset never cuts off a bus transaction; the domains are in
+// reset only while the card reports busy; the straps are static outside a reset.
 
 module hvia_reset_control_checker (
     input logic        clk_i,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the VI contexts: a port that is settled shows the word of its index, a VI that is not
-// live reads as Free, and nothing moves after quiet.
+// Properties of `vi_context`: a settled port shows the word of its index; a VI that is not live
+// reads as Free; no state changes while `quiet_o` is 1.
 
 module hvia_vi_context_checker (
     input logic          clk_i,
@@ -37,8 +37,7 @@ module hvia_vi_context_checker (
       else $error("vi_context: a VI that is Free counts as live");
       assert (hold_valid_i || live_o == live_q)
       else $error("vi_context: a VI in use does not count as live");
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) ctx_q <= rd_ctx_o;
     end
   end

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the VI manager: what its neighbours rely on at every clock.
+// Properties of `vi_manager` that its neighbours rely on at every clock.
 
 module hvia_vi_manager_checker (
     input logic           clk_i,
@@ -31,7 +31,7 @@ module hvia_vi_manager_checker (
     input logic [   47:0] timebase_i,
     input logic           irq_command_done_o,
     input logic           quiet_o,
-    // Everything that may not move while quiet.
+    // State that must not change while quiescent.
     input logic [    4:0] state_q,
     input logic [    3:0] word_q,
     input logic [   10:0] fill_q,
@@ -55,7 +55,7 @@ module hvia_vi_manager_checker (
   localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 5 + 3;
   logic [StateWidth-1:0] then_q;
   logic [255:0] payload_then_q;
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [StateWidth-1:0] now();
     now = {
       state_q, word_q, fill_q, chunk_q, detail_q, status_q, index_q, list_count_q, hold_q, second_q,
@@ -125,8 +125,7 @@ module hvia_vi_manager_checker (
       else $error("vi_manager: an interrupt without a command");
       assert (!(quiet_o && next_deadline_o != '1 && timebase_i >= next_deadline_o && !hold_valid_o))
       else $error("vi_manager: quiet although the deadline has come");
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         payload_then_q <= payload_q;
         then_q         <= now();

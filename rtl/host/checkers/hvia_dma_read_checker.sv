@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every dma_read: requests stay inside a page and a burst and are not withdrawn, each job
-// ends once and has a last beat exactly if it ends well, and quiet means at rest.
+// Properties of `dma_read`: requests stay inside a page and a burst and are not withdrawn; each job
+// ends once, and has a last beat exactly if it succeeds; no state changes while `quiet_o` is 1.
 
 module hvia_dma_read_checker (
     input logic         clk_i,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every dma_write: requests stay inside a page and a burst and are not withdrawn, each
-// job ends once with nothing open, and quiet means at rest.
+// Properties of `dma_write`: requests stay inside a page and a burst and are not withdrawn; each
+// job ends once with no write pending; no state changes while `quiet_o` is 1.
 
 module hvia_dma_write_checker (
     input logic         clk_i,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Checks of every host_arbiter: the bound on lost grants, counted here from the ports alone; one
-// grant at a time and only to who asks; a request that is shown stays; one read and one write
-// outstanding per requester; patient ones give way; and that quiet means that nothing moves.
+
+// Properties of `host_arbiter`: the bound on lost grants, counted from the ports alone; one grant
+// at a time and only to a requester that asks; a shown request is stable; at most one read and one
+// write outstanding per requester; low-priority requesters give way; no state changes while
+// `quiet_o` is 1.
 module hvia_host_arbiter_checker #(
   parameter int unsigned N = 5,
   parameter int unsigned Bound = 2 * N,
@@ -69,8 +70,8 @@ module hvia_host_arbiter_checker #(
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_requester
-    // `Bound` lost, then to each that is as hungry and has a lower index. Who never asked is
-    // nobody.
+    // `Bound` lost, then to each promoted requester with a lower index. Requesters that never asked
+    // do not count.
     int unsigned lost_q, lower, limit;
     always_comb begin
       lower = $countones(asked_q & N'((1 << i) - 1));
@@ -88,7 +89,7 @@ module hvia_host_arbiter_checker #(
         assert (lost_q <= limit)
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
-        // In the clock in which it is shown first; what is shown stays, whoever asks then.
+        // Checked in the first clock of a shown request; later requests do not replace it.
         assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_patient_i[i] &
             (lost_q < Bound)) |
                 (((req_valid_i & ~req_patient_i) | req_more_i) == '0))

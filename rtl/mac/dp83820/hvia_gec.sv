@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Gigabit Ethernet controller: the packet buffers between the engines (core clock) and the MAC, two
-// slots of `PacketSlotBytes` in each direction. The MAC is a DP83820 on a PCI bus of its own
-// (`mac_clk_i`): `mac_bus_host` is that bus's host and arbiter, `mac_bus_target` the memory in
-// which the chip finds its descriptors and frames.
+// slots of `PacketSlotBytes` per direction. The MAC is a DP83820 on a separate PCI bus
+// (`mac_clk_i`): `mac_bus_host` is the host and arbiter of that bus, `mac_bus_target` the memory
+// that holds the chip's descriptors and frames.
 //
-// The two descriptors of a ring are no memory but a picture of the slots: a transmit descriptor is
-// the chip's while its slot holds a frame, a receive descriptor while its slot is empty. The chip's
-// write of a status is the event that moves a slot on. The chip follows the ring, so slots are used
-// in turn. A status that fits no slot's state is taken for a bus error.
+// The two descriptors of a ring are not stored but derived from the slots: the chip owns a transmit
+// descriptor while its slot holds a frame, a receive descriptor while its slot is empty. The chip's
+// write of a status advances the slot. The chip follows the ring, so slots are used in turn. A
+// status that contradicts the slot's state counts as a bus error.
 //
-// Received frames that are not good are dropped and counted, each once: bad (a receive error, or
-// too short), long (more than `MaxFrame` bytes), or nothing further when the chip's FIFO overran
-// inside. A FIFO that overran is counted where the chip reports it, with the next status.
+// Bad received frames are dropped and counted once: bad (a receive error, or too short) or long
+// (more than `MaxFrame` bytes). An overrun of the chip's FIFO is counted where the chip reports it,
+// with the next status.
 //
 // Frame lengths and events cross through `cdc_fifo`, whose words order all accesses to a slot's
-// memory. Events reach the core two to three core clocks after the MAC clock they belong to, so the
-// trace events are late by that much. Both resets must be given together; either may end first.
+// memory. Events reach the core two to three core clocks after their MAC clock, so the trace events
+// are late by that much. Both resets must be given together; either may end first.
 //
-// A slot that the MAC side keeps for 2^`TransmitSlotLog2` clocks (no link, a PHY that is dead, a
-// chip that is not there) is taken back, so that nobody waits for a wire: the chip's transmitter is
-// reset, and the frames in the slots are dropped and counted. What the chip's FIFO holds is lost
-// with them.
+// If the MAC side holds a slot for 2^`TransmitSlotLog2` clocks (no link, a dead PHY, no chip), the
+// core takes it back, so that no engine waits for a wire: it resets the chip's transmitter, and
+// drops and counts the frames in the slots. Frames in the chip's FIFO are lost with them.
 //
-// Straps, still after reset: with `cut_tx_i` a frame of known length is offered when its first
-// `EarlyBytes` are in, with `cut_rx_i` a received one while the chip still writes it; with
+// Straps, static after reset: with `cut_tx_i` a frame of known length is offered after its first
+// `EarlyBytes`, with `cut_rx_i` a received one while the chip still writes it; with
 // `single_tx_slot_i` or `single_rx_slot_i` one slot is in use at a time; with `short_bursts_i` the
 // chip's bursts are short.
 module hvia_gec #(
@@ -50,7 +49,7 @@ module hvia_gec #(
     input  logic [$clog2(W/8):0]   tx_wbytes_i,
     input  logic                   tx_wlast_i,
     input  logic                   tx_wabort_i,
-    // the frame's bytes with each beat, 0 = not known; for cut_tx_i only
+    // length of the frame with each beat, 0 = unknown; for cut_tx_i only
     input  logic [10:0]            tx_wlen_i,
     input  logic [7:0]             tx_wvi_i,   // for the trace only
     input  logic [15:0]            tx_wseq_i,
@@ -66,7 +65,7 @@ module hvia_gec #(
     input  logic                   rx_done_i,
 
     output logic                   mac_ready_o,
-    input  logic                   phy_link_n_i,  // pin of the PHY, low with a link; has no clock
+    input  logic                   phy_link_n_i,  // pin of the PHY, low with a link; asynchronous
     output logic                   link_down_o,
 
     output logic                   stat_mac_transmit_frame_o,
@@ -141,7 +140,7 @@ module hvia_gec #(
   localparam int unsigned EarlyW    = 6;  // 64 bytes
   localparam logic [10:0] EarlyBytes = 11'd64;
   localparam logic [10:0] FcsBytes  = 11'd4;
-  // may be FCS, or beyond it in the last word
+  // may be FCS, or after it in the last word
   localparam logic [10:0] TailBytes = FcsBytes + Lanes[10:0];
   localparam logic [10:0] MinFrame  = hvia_pkg::MinFrame[10:0];
   localparam logic [15:0] MinStored = hvia_pkg::MinFrame + {5'd0, FcsBytes};
@@ -154,10 +153,10 @@ module hvia_gec #(
   localparam logic [15:0] RxBuffer  = hvia_pkg::MacReceiveBuffer;
 
   // To the MAC side.
-  localparam logic [1:0] TxWhole = 2'd0;  // all of the frame is in its slot
+  localparam logic [1:0] TxWhole = 2'd0;  // the whole frame is in its slot
   localparam logic [1:0] TxEarly = 2'd1;  // its first bytes are
-  localparam logic [1:0] TxMore  = 2'd2;  // so many bytes of it are
-  localparam logic [1:0] TxAbort = 2'd3;  // the rest will not come
+  localparam logic [1:0] TxMore  = 2'd2;  // a given number of its bytes is
+  localparam logic [1:0] TxAbort = 2'd3;  // no more bytes will come
 
   // Events of a transmit slot.
   localparam logic [2:0] TxStart = 3'd0;
@@ -174,7 +173,7 @@ module hvia_gec #(
   localparam logic [2:0] RxLong  = 3'd4;
   localparam logic [2:0] RxDrop  = 3'd5;  // not good, and counted elsewhere
 
-  // What counts slots must not outlive what carries frames across.
+  // State that counts slots must not outlive the FIFOs that carry frames across.
   logic both_rst_n, core_rst_n, mac_rst_n, core_live, mac_live;
   assign both_rst_n = rst_ni & mac_rst_ni;
   hvia_cdc_reset_sync u_core_reset (
@@ -197,13 +196,13 @@ module hvia_gec #(
   logic [AddrW-1:0] tx_waddr_q;
   logic [1:0]       tx_busy_q;   // slots with the MAC side
   logic             tx_early_q;  // the frame under construction was offered
-  logic             tx_abort_q;  // and is to be withdrawn
+  logic             tx_abort_q;  // and is being withdrawn
   logic             tx_room, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready,
       tx_cmd_take;
   logic             tx_event_valid, tx_event_slot, tx_free;
   logic [1:0]       tx_cmd, tx_busy_d;
   logic [2:0]       tx_event;
-  logic             tx_late;     // a slot is with the MAC side for too long
+  logic             tx_late;     // the MAC side holds a slot for too long
   logic [47:0]      tx_deadline_q;
   logic [10:0]      tx_commit_len, tx_after, tx_cmd_len;
 
@@ -230,7 +229,7 @@ module hvia_gec #(
     if (tx_commit | tx_offer) tx_busy_d[tx_wslot_q] = 1'b1;
   end
 
-  // The deadline is that of the slot that the MAC side must give back next.
+  // The deadline belongs to the slot that the MAC side must return next.
   localparam logic [47:0] SlotClocks = 48'd1 << hvia_params_pkg::TransmitSlotLog2;
   assign tx_late         = (tx_busy_q != 2'd0) & (timebase_i >= tx_deadline_q);
   assign next_deadline_o = (tx_busy_q != 2'd0) ? tx_deadline_q : '1;
@@ -264,7 +263,7 @@ module hvia_gec #(
     end
   end
 
-  // Whose frame lies in a slot, for the trace.
+  // VI of the frame in a slot, for the trace.
   logic [47:0] tx_owner_q;
   always_ff @(posedge clk_i) begin
     if ((tx_commit | tx_offer) & ~tx_wslot_q) tx_owner_q[23:0] <= {tx_wvi_i, tx_wseq_i};
@@ -295,7 +294,8 @@ module hvia_gec #(
       .dst_quiet_o(tx_cmd_dst_quiet)
   );
 
-  // A frame that the chip takes while this crosses may be dropped instead of the late one.
+  // If the chip takes a frame while this crosses, that frame may be dropped instead of the late
+  // one.
   logic tx_overdue, overdue_src_quiet, overdue_dst_quiet;
   hvia_cdc_pulse u_overdue (
       .src_clk_i  (clk_i),
@@ -308,7 +308,7 @@ module hvia_gec #(
       .dst_quiet_o(overdue_dst_quiet)
   );
 
-  // What the bus side tells.
+  // Reports of the bus side.
   logic           rd_en, rd_ok, rd_done, rd_done_wide, wr_valid, wr_bad;
   logic [13:0]    rd_addr, rd_done_addr, wr_addr;
   logic [31:0]    rd_done_data;
@@ -316,7 +316,7 @@ module hvia_gec #(
   logic [Lanes-1:0] wr_be;
   logic           bus_idle, halt, bus_error;
 
-  // The places in the chip's memory that an access means.
+  // The part of the chip's memory that an access addresses.
   logic rd_in_tx, rd_done_status, rd_done_in_tx, rd_done_tx_ring, rd_done_rx_ring;
   logic wr_tx_ring, wr_rx_ring, wr_in_rx, wr_status, wr_tx_status, wr_rx_status;
   assign rd_in_tx        = rd_addr[13:SlotW+1] == TxBuffer[13:SlotW+1];
@@ -329,24 +329,24 @@ module hvia_gec #(
   assign wr_in_rx        = wr_addr[13:SlotW+1] == RxBuffer[13:SlotW+1];
   assign wr_status       = (wr_addr[3:0] == hvia_pkg::MacDescriptorCommandStatusOffset[3:0]) &
       wr_be[3];
-  // Nothing counts while the chip is about to be reset.
+  // No event counts while the chip is about to be reset.
   assign wr_tx_status    = wr_valid & ~wr_bad & ~halt & wr_tx_ring & wr_status;
   assign wr_rx_status    = wr_valid & ~wr_bad & ~halt & wr_rx_ring & wr_status;
 
-  logic [1:0]  tx_own_d, tx_own_q;          // descriptors that are the chip's
-  logic [1:0]  tx_taken_d, tx_taken_q;      // and that it has read as such
+  logic [1:0]  tx_own_d, tx_own_q;          // descriptors that the chip owns
+  logic [1:0]  tx_taken_d, tx_taken_q;      // and that it read as its own
   logic [1:0]  tx_started_d, tx_started_q;  // traced
   logic [1:0]  tx_ended_d, tx_ended_q;
   logic [21:0] tx_len_d, tx_len_q;
-  logic        tx_fill_d, tx_fill_q;        // slot that the next command means
+  logic        tx_fill_d, tx_fill_q;        // slot of the next command
   logic        tx_next_d, tx_next_q;        // oldest slot without a status
   logic        tx_part_d, tx_part_q;        // the frame in slot tx_fill_q is still being written
   logic        tx_withdraw_d, tx_withdraw_q;
   logic [10:0] tx_avail_d, tx_avail_q;
   logic        tx_put, tx_sent, tx_odd, tx_back, tx_first, tx_final, tx_reset_done;
-  // the transmitter is to be reset, and what is whole dropped
+  // reset the transmitter and drop complete frames
   logic        tx_overdue_d, tx_overdue_q;
-  logic [1:0]  tx_drop_d, tx_drop_q;        // dropped slots that the core was not told of
+  logic [1:0]  tx_drop_d, tx_drop_q;        // dropped slots not reported to the core
   logic [1:0]  tx_whole;
   logic        tx_stopped, tx_take, tx_drop_tell;
   logic        tx_event_push, unused_tx_event_ready;
@@ -361,17 +361,17 @@ module hvia_gec #(
                    ~(tx_part_q & (tx_status_slot == tx_fill_q)) &
                        ~wr_data[hvia_pkg::MacDescriptorCommandStatusOwnBit];
   assign tx_odd  = wr_tx_status & ~tx_sent;
-  // The chip may be reading the descriptor when it is withdrawn: what it has seen is known when the
-  // bus is free.
+  // The chip may be reading the descriptor when it is withdrawn. When the bus is idle, it is known
+  // whether it did.
   assign tx_back = tx_withdraw_q & (tx_reset_done | (bus_idle & ~tx_taken_q[tx_fill_q] &
       ~wr_valid));
 
-  // Until the transmitter stands still the chip may write the status of a frame after all.
+  // Until the transmitter is idle the chip may still write the status of a frame.
   assign tx_whole     = tx_own_q & ~({2{tx_part_q}} & {tx_fill_q, ~tx_fill_q});
   assign tx_take      = tx_overdue_q & tx_stopped;
   assign tx_drop_tell = (tx_drop_q != 2'd0) & ~(tx_first | tx_final | tx_sent | tx_back);
 
-  // The first and the last word of a frame, read for the first time.
+  // The first and the last word of a frame, when first read.
   assign rd_done_slot = rd_done_addr[SlotW];
   assign rd_done_len  = rd_done_slot ? tx_len_q[21:11] : tx_len_q[10:0];
   assign rd_done_size = (rd_done_len < MinFrame) ? MinFrame : rd_done_len;
@@ -518,13 +518,13 @@ module hvia_gec #(
   logic [1:0]  rx_full_d, rx_full_q;        // slots with the core side
   logic        rx_next_d, rx_next_q;        // slot of the next status
   logic        rx_started_d, rx_started_q;  // its first word is in
-  logic        rx_dirty_d, rx_dirty_q;      // it has words that the core was not told of,
+  logic        rx_dirty_d, rx_dirty_q;      // it has words not reported to the core,
   logic        rx_due_d, rx_due_q;          // and the burst that brought them is over
-  logic        rx_offered_d, rx_offered_q;  // the core was told of some
-  // it holds a further part of a frame too long for one slot
+  logic        rx_offered_d, rx_offered_q;  // the core knows some of its bytes
+  // it holds a further part of a frame that exceeds one slot
   logic        rx_rest_d, rx_rest_q;
   logic [11:0] rx_fill_d, rx_fill_q;        // bytes in it
-  logic        rx_wait_d, rx_wait_q;        // the chip found no free descriptor,
+  logic        rx_wait_d, rx_wait_q;        // the chip found no free descriptor
   logic        rx_wait_slot_d, rx_wait_slot_q;  // at this slot
   logic        rx_free_valid, rx_free_slot, rx_wake, rx_wake_done;
   logic        rx_store, rx_end, rx_odd, rx_stray, rx_tell, rx_first, rx_error, rx_keep, rx_overrun;
@@ -563,11 +563,11 @@ module hvia_gec #(
   assign rx_end   = wr_rx_status & (wr_slot == rx_next_q) & ~rx_full_q[wr_slot] &
                     rx_status[hvia_pkg::MacDescriptorCommandStatusOwnBit];
   assign rx_odd   = wr_rx_status & ~rx_end;
-  // A slot that the core knows of comes back from there.
+  // The core returns a slot that it knows of.
   assign rx_keep  = rx_offered_q | (rx_kind == RxGood);
   assign rx_tell  = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q &
       (rx_fill_q > {1'b0, TailBytes});
-  // Nothing but frames and statuses is written.
+  // The chip may write only frames and statuses.
   assign rx_stray = wr_valid & ~halt & ~rx_store & ~((wr_tx_ring | wr_rx_ring) & wr_addr[3]);
 
   assign rx_wake  = rx_wait_q & ~rx_owned[rx_wait_slot_q];
@@ -709,7 +709,7 @@ module hvia_gec #(
     end
   end
 
-  // A frame that is still being written may be read as far as it is there.
+  // A frame that is still being written may be read up to its last written byte.
   assign rd_end = rd_addr[SlotW-1:0] + Lanes[10:0];
   assign rd_ok  = ~(rd_in_tx & tx_part_q & (rd_addr[SlotW] == tx_fill_q)) |
       ((rd_end <= tx_avail_q) & (rd_end != 11'd0));
@@ -857,7 +857,7 @@ module hvia_gec #(
   assign trace_rx_vi_o    = 8'd0;
   assign trace_rx_seq_o   = rx_number_q;
 
-  // Receive enable and station address, as one word so that they fit each other.
+  // Receive enable and station address, in one word so that they are consistent.
   logic [48:0] wish, told_q, enable_word;
   logic        enable_valid, wish_ready, wish_valid, enable_src_quiet, enable_dst_quiet;
   assign wish       = {enable_i, mac_i};
@@ -906,7 +906,7 @@ module hvia_gec #(
       .settled_o(link_settled)
   );
 
-  // Errors are as far apart as resets of the chip.
+  // Errors are at least a reset of the chip apart.
   logic error_src_quiet, error_dst_quiet;
   hvia_cdc_pulse u_bus_error (
       .src_clk_i  (mac_clk_i),
@@ -919,7 +919,7 @@ module hvia_gec #(
       .dst_quiet_o(error_dst_quiet)
   );
 
-  // What the bus is used for. As many words as can come while one core clock takes them one by one.
+  // Use of the bus. Depth: the words that can arrive while one core clock takes them one by one.
   logic       use_valid, use_end, unused_use_ready, use_src_quiet, use_dst_quiet, use_core_valid,
       use_core_end;
   logic [2:0] use_kind, use_core_kind;
@@ -1059,7 +1059,7 @@ module hvia_gec #(
   logic unused_ack64;
   assign unused_ack64 = mb_ack64_n_i;
 
-  // The receive engine's reads change a register here, but they are its own: it is not quiet then.
+  // The receive engine's reads change a register here, but the engine is not quiescent then.
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
                    enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled &
                        error_dst_quiet &

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Host of the MAC bus: arbiter, RST#, and the master that configures and kicks the DP83820. Its
+// transactions are single dwords, in sequences:
 //
-// Host of the MAC bus: arbiter, RST#, and the master that sets the DP83820 up and kicks it. Its
-// transactions are single dwords. They run in sequences:
-//
-//   configuration  after RST#: the chip's presence, base address, command, then its registers
+//   configuration  after RST#: probe the chip, base address, command, then its registers
 //   enable         station address, filter, CR.RXE; disable: CR.RXD, filter off
 //   transmit reset CR.TXR and the transmit descriptor pointer
-//   kick           CR.TXE for frames that were offered, CR.RXE for a chip that found no free buffer
+//   kick           CR.TXE for offered frames, CR.RXE for a chip that found no free buffer
 //
-// The bus is parked here. The chip gets GNT# whenever it asks and the host has nothing to do; GNT#
-// may come while a burst runs. The host's own transactions wait for the present one to end, not
-// more.
+// The bus is parked here. The chip gets GNT# whenever it asks and the host is idle; GNT# may come
+// during a burst. The host's transactions wait only for the present one to end.
 //
-// A bus that was hurt is not believed: after an abort, a parity error, an access that nobody
-// answers, or a transaction that stands still, the chip is reset and configured again. Without a
-// chip that goes on for ever, and nothing else depends on it.
+// After an abort, a parity error, an access without a target, or a stuck transaction, the chip is
+// reset and configured anew. Without a chip this repeats forever, and nothing else depends on it.
 module hvia_mac_bus_host #(
     parameter int unsigned W = 32
 ) (
@@ -24,28 +22,28 @@ module hvia_mac_bus_host #(
 
     input  logic           short_bursts_i,  // strap ShortBursts
 
-    // What the core wants: receive enable and station address (wire byte 0 in bits 7:0).
+    // As the core requires it: receive enable and station address (wire byte 0 in bits 7:0).
     input  logic           enable_valid_i,
     input  logic           enable_i,
     input  logic [47:0]    mac_i,
 
     input  logic           tx_offered_i,   // one clock: a frame was put into the ring
     input  logic           tx_any_i,       // a frame is in the ring
-    input  logic           tx_slot_i,      // where the chip's transmitter goes on
-    input  logic           tx_reset_i,     // level until done: take the transmitter back
+    input  logic           tx_slot_i,      // slot where the chip's transmitter continues
+    input  logic           tx_reset_i,     // level until done: reset the transmitter
     output logic           tx_reset_done_o,
     // the transmitter was reset in this clock, or is in reset
     output logic           tx_stopped_o,
-    input  logic           rx_slot_i,      // where its receiver goes on
-    // level until done: the receiver waits, and has a buffer now
+    input  logic           rx_slot_i,      // slot where its receiver continues
+    // level until done: the receiver waits, and now has a buffer
     input  logic           rx_wake_i,
     output logic           rx_wake_done_o,
     input  logic           target_error_i,
 
     output logic           ready_o,      // the chip is configured
-    output logic           halt_o,       // what the chip writes now does not count
+    output logic           halt_o,       // writes of the chip do not count now
     output logic           clear_o,      // the chip is in reset
-    output logic           error_o,      // one clock, once for each reset that an error led to
+    output logic           error_o,      // one clock per reset caused by an error
     output logic           bus_idle_o,
 
     output logic           trace_valid_o,
@@ -77,7 +75,7 @@ module hvia_mac_bus_host #(
     input  logic           stop_n_i
 );
 
-  // RST#; the rest of the counter's way is its recovery
+  // RST#; the rest of the counter's range is its recovery
   localparam logic [4:0]  ResetClocks  = 5'd15;
   localparam logic [1:0]  DevselLimit  = 2'd3;   // fourth clock: subtractive decode has passed
   localparam logic [5:0]  StuckLimit   = 6'd63;  // clocks without data; PCI allows 16
@@ -98,16 +96,16 @@ module hvia_mac_bus_host #(
 
   state_e      state_d, state_q;
   step_e       step_d, step_q, job_step, now_step, next_step;
-  logic        run_d, run_q;              // a sequence is under way, step_q is its next step
+  logic        run_d, run_q;              // a sequence runs; step_q is its next step
   logic        resetting_d, resetting_q;
   logic [4:0]  wait_d, wait_q;
   logic        rst_n_d, rst_n_q;
   logic        ready_d, ready_q;
-  logic        error_d, error_q;          // something went wrong; reset when the bus is free
-  logic        want_d, want_q, have_d, have_q;  // receive enable: as the core wants it, as it is
+  logic        error_d, error_q;          // an error; reset when the bus is idle
+  logic        want_d, want_q, have_d, have_q;  // receive enable: as required, as configured
   logic [47:0] want_mac_d, want_mac_q, have_mac_d, have_mac_q;
   logic        kick_d, kick_q;            // CR.TXE is due
-  logic        with_tx_d, with_tx_q, with_rx_d, with_rx_q;  // what the kick under way carries
+  logic        with_tx_d, with_tx_q, with_rx_d, with_rx_q;  // contents of the kick in progress
   logic [31:0] ad_d, ad_q;
   logic [3:0]  cbe_d, cbe_q;
   logic        ad_oe_d, ad_oe_q, cbe_oe_d, cbe_oe_q, par_d, par_q, par_oe_q;
@@ -120,7 +118,7 @@ module hvia_mac_bus_host #(
   logic [5:0]  retry_d, retry_q;
   logic        pcheck_d, pcheck_q, pexpect_d, pexpect_q;
 
-  // The watch over everybody's transactions.
+  // Monitor of all transactions.
   logic        frame_prev_q, busy_d, busy_q, claimed_d, claimed_q, own_d, own_q;
   logic [5:0]  stuck_d, stuck_q;
   logic        begin_d, begin_q, end_d, end_q;
@@ -135,7 +133,7 @@ module hvia_mac_bus_host #(
 
   assign bus_idle = frame_n_i & irdy_n_i;
 
-  // What comes next.
+  // Next sequence.
   always_comb begin
     job      = ready_q;
     job_step = StepKick;
@@ -371,8 +369,8 @@ module hvia_mac_bus_host #(
     end
   end
 
-  // The arbiter. While the host wants the bus the chip keeps what it has, and gets it back right
-  // after.
+  // The arbiter. While the host requires the bus, the chip keeps a grant it has, and regains it
+  // right after.
   assign gnt_n_d = req_n_i | resetting_q | error_q | (active & (state_q == StIdle) &
       (backoff_q == 2'd0));
 
@@ -438,7 +436,7 @@ module hvia_mac_bus_host #(
   assign tx_reset_done_o = done & (now_step == StepTxdp) & ready_q;
   assign rx_wake_done_o  = done & ((now_step == StepRxe) | ((now_step == StepKick) & with_rx_q));
 
-  // The watch. A transaction that nobody has claimed was one of the chip's that missed the card.
+  // The monitor. An unclaimed transaction is one of the chip's that missed the card.
   assign busy_d    = ~bus_idle;
   assign own_d     = (state_q == StAddr) ? 1'b1 : (frame_prev_q & ~frame_n_i) ? 1'b0 : own_q;
   assign claimed_d = (frame_prev_q & ~frame_n_i) ? 1'b0 : claimed_q | ~devsel_n_i;
@@ -464,7 +462,7 @@ module hvia_mac_bus_host #(
     end
   end
 
-  // A chip that is not there is no error; it is asked again.
+  // A missing chip is no error; it is probed periodically.
   assign error_d = (error_q | target_error_i | failed | unclaimed | stuck |
       (pcheck_q & (par_i != pexpect_q))) & ~reset;
   assign reset   = (error_q & (stuck | ((state_q == StIdle) & bus_idle & ~irdy_oe_q))) | absent;
@@ -590,7 +588,7 @@ module hvia_mac_bus_host #(
     assign cbe_n_o = cbe_q;
   end
 
-  // Every register takes what it has.
+  // No register changes.
   assign quiet_o = ({state_d, step_d, run_d, resetting_d, wait_d, rst_n_d, ready_d, error_d, want_d,
       have_d,
                      kick_d, with_tx_d, with_rx_d, ad_d, cbe_d, ad_oe_d, cbe_oe_d, par_d, ad_oe_q,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//
+
 // Target on the MAC bus: the memory that the DP83820 sees, descriptors and packet buffers, up to
-// `MacMemoryBytes`. Medium DEVSEL#; a write moves its first data two clocks after FRAME#, a read
-// three, and neither has wait states after that, unless the word is not there yet (`rd_ok_i`, a
-// packet buffer that the engine still fills): then it waits, and disconnects before PCI's eight
-// clocks are over.
+// `MacMemoryBytes`. Medium DEVSEL#. A write moves its first data two clocks after FRAME#, a read
+// three; there are no wait states after that, unless the word is not there yet (`rd_ok_i`, a packet
+// buffer that the engine still fills): then the target waits, and disconnects within PCI's eight
+// clocks.
 //
 // With W = 64 a transfer is 64 bits wide if the master asks for it (REQ64#) at an aligned address.
 //
 // Every pin output is a flip-flop. Read data passes two stages, the memory's output register and
-// AD, so that the next word is at hand when one moves. A written word is handed on a clock later,
-// together with the verdict on its parity.
+// AD, so the next word is ready when one moves. A written word is passed on one clock later, with
+// its parity result.
 module hvia_mac_bus_target #(
     parameter int unsigned W = 32
 ) (
@@ -19,12 +19,12 @@ module hvia_mac_bus_target #(
     input  logic           clear_i,  // the chip is in reset: leave the bus
     output logic           quiet_o,
 
-    // Read side. The data comes a clock after `rd_en_o` and stays until the next.
+    // Read side. Data follows `rd_en_o` by one clock and is stable until the next.
     output logic           rd_en_o,
     output logic [13:0]    rd_addr_o,  // of a word of W bits
-    input  logic           rd_ok_i,    // that word may be read; answers within the clock
+    input  logic           rd_ok_i,    // that word may be read; combinational
     input  logic [W-1:0]   rd_data_i,
-    // A data phase of a read has moved data.
+    // A data phase of a read moved data.
     output logic           rd_done_o,
     output logic [13:0]    rd_done_addr_o,
     output logic           rd_done_wide_o,
@@ -67,8 +67,8 @@ module hvia_mac_bus_target #(
   localparam logic [2:0]  WaitLimit = 3'd5;  // wait states before a disconnect; PCI allows 8
   localparam int unsigned SlotW = $clog2(hvia_params_pkg::PacketSlotBytes);
 
-  // StRead, StWrite: data phases. StStop: STOP# without data until FRAME# goes. StTurn: the pins
-  // are driven high for one clock before they are released.
+  // StRead, StWrite: data phases. StStop: STOP# without data until FRAME# rises. StTurn: drive the
+  // pins high for one clock before the release.
   typedef enum logic [2:0] {StIdle, StDecode, StWrite, StRead, StStop, StTurn} state_e;
 
   state_e            state_d, state_q;
@@ -78,7 +78,7 @@ module hvia_mac_bus_target #(
   logic              req64_d, req64_q;
   logic              wide_d, wide_q;
   logic [2:0]        wait_d, wait_q;
-  logic [13-LaneW:0] fetch_d, fetch_q;    // next word to be read
+  logic [13-LaneW:0] fetch_d, fetch_q;    // next word to read
   logic              fetched_d, fetched_q;  // the memory's output register holds a word
   logic              trdy_n_d, trdy_n_q, stop_n_d, stop_n_q, devsel_n_d, devsel_n_q;
   logic              ack64_n_d, ack64_n_q, sel_oe_d, sel_oe_q;
@@ -116,7 +116,7 @@ module hvia_mac_bus_target #(
   assign claim    = (state_q == StDecode) & hit & (is_read | is_write) & ~bad_address;
   assign wide_now = (state_q == StDecode) ? (W == 64) & req64_q & (addr_q[2:0] == 3'd0) : wide_q;
 
-  // The address of the data phase that comes next. No transaction leaves its packet buffer.
+  // The address of the next data phase. No transaction leaves its packet buffer.
   assign step       = wide_q ? 32'd8 : 32'd4;
   assign phase_addr = xfer ? addr_q + step : addr_q;
   assign window_end = (&phase_addr[SlotW-1:3]) & (phase_addr[2] | wide_now);
@@ -256,8 +256,7 @@ module hvia_mac_bus_target #(
     end
   end
 
-  // PAR follows AD and C/BE# by one clock; parity of what the chip drives is checked one clock
-  // later.
+  // PAR follows AD and C/BE# by one clock; parity of the chip's data is checked one clock later.
   assign par_d      = ad_oe_q ? ^{ad_q[31:0], cbe_n_i[3:0]} : par_q;
   assign par64_d    = (ad_oe_q & wide_q) ? ad_parity64 : par64_q;
   assign par64_oe_d = ad_oe_q & wide_q;
@@ -349,7 +348,7 @@ module hvia_mac_bus_target #(
   assign ack64_n_o   = ack64_n_q;
   assign ack64_n_oe  = (W == 64) & sel_oe_q;
 
-  // At rest only what follows the bus moves.
+  // When idle, only the registers that follow the bus change.
   assign quiet_o = (state_q == StIdle) & ~addr_phase & (frame_prev_q == frame_n_i) & ~sel_oe_q &
       ~par_oe_q &
                    ~par64_oe_q & ~ad_oe_q & ~wr_valid_q;

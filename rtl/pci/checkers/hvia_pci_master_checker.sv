@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Checks of every pci_master: both neighbours keep the host-bus contract, the beats that a data
-// phase was promised are there, the pins obey the master's rules that need no view of the whole bus
-// (the bus model checks the others), and quiet means that nothing moves.
+
+// Properties of `pci_master`: both neighbours keep the host-bus contract; the beats promised to a
+// data phase are there; the pins obey the master's rules that need no view of the whole bus (the
+// bus model checks the others); no state changes while `quiet_o` is 1.
 module hvia_pci_master_checker #(
   parameter int unsigned W = 32
 ) (
@@ -68,7 +68,7 @@ module hvia_pci_master_checker #(
 );
 
   localparam int unsigned StateW = 73 + W + W / 8;
-  // Two requests of 512 unaligned bytes, a beat per clock, and what lies between them.
+  // Two requests of 512 unaligned bytes at a beat per clock, and the gap between them.
   localparam int unsigned DropLimit = 2 * (4096 / W + 1) + 16;
   logic [StateW-1:0] was_q;
   logic              quiet_q, stalled_q, wstalled_q, rstalled_q;
@@ -78,10 +78,10 @@ module hvia_pci_master_checker #(
   logic              frame_was_n_q, owed;
   int unsigned       drop_age_q;
 
-  // The requester keeps the master waiting.
+  // The requester stalls the master.
   assign owed = cur_write_q ? (wcnt_q == 3'd0) : (rvalid_o & ~rready_i);
 
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [StateW-1:0] now();
     now = {state_q, cur_valid_q, cur_write_q, cur_addr_q, cur_cnt_q, nxt_valid_q, ad_q, cbe_q,
            ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q,
@@ -130,7 +130,7 @@ module hvia_pci_master_checker #(
         else $error("pci_master: read beat changed before it was taken");
       end
       if (xfer & cur_write_q) begin
-        // The beat of a phase that follows is there; it may be the other half of this one.
+        // The beat of the next phase is buffered, or it is the other half of this beat.
         assert ((wcnt_q != 3'd0) & (last_phase | (wcnt_q >= 3'd2) | next_odd))
         else $error("pci_master: data phase without its beat");
       end
@@ -148,7 +148,7 @@ module hvia_pci_master_checker #(
       if (frame_n_q & ~frame_was_n_q) begin
         assert (~irdy_n_q) else $error("pci_master: FRAME# went away without IRDY#");
       end
-      // The bound of a soft reset with BusMaster off. A transaction that was on the bus ends first.
+      // Bounds a soft reset with BusMaster off. A transaction on the bus ends first.
       if (~drop | idle_o | ~frame_n_q | ~irdy_n_q) drop_age_q <= 0;
       else if (~owed)                              drop_age_q <= drop_age_q + 1;
       assert (drop_age_q <= DropLimit)
@@ -158,8 +158,7 @@ module hvia_pci_master_checker #(
         assert (frame_n_q | ~frame_was_n_q)
         else $error("pci_master: a transaction began in a soft reset with BusMaster off");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

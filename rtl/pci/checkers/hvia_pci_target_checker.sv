@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Checks of every pci_target: what it promises the core, what the core promises it (a read answered
-// within 12 clocks), that posted writes are never lost, and that quiet means that nothing moves.
+
+// Properties of `pci_target`: its contract with the core, which answers a read within 12 clocks; no
+// posted write is lost; no state changes while `quiet_o` is 1.
 module hvia_pci_target_checker (
   input logic        clk_i,
   input logic        rst_ni,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every byte_packer: the producer keeps its beat while it waits and stays inside the
-// beat, an offered beat does not change before it was taken, and the lanes form one run.
+// Properties of `byte_packer`: the producer holds a waiting beat, and its bytes lie inside the
+// beat; an output beat is stable until it is taken; its valid lanes are contiguous.
 
 module hvia_byte_packer_checker #(
     parameter int unsigned W = 32

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every cdc_fifo: it never overflows or underflows, a word stays
-// until it was taken, and a side that says it is quiet changes no pointer at
-// its next clock.
+// Properties of `cdc_fifo`: no overflow, no underflow; a word is stable until it is taken; a
+// quiescent side changes no pointer at its next clock.
 
 module hvia_cdc_fifo_checker #(
     parameter int unsigned Width = 32,
@@ -28,7 +27,7 @@ module hvia_cdc_fifo_checker #(
 
   localparam logic [AddrW:0] Lap = (AddrW + 1)'(Depth);
 
-  // A gray code as a binary number: each bit is the parity of those above it.
+  // Gray code to binary: each bit is the parity of the bits above it.
   function automatic logic [AddrW:0] from_gray(input logic [AddrW:0] gray);
     for (int unsigned i = 0; i <= AddrW; i++) from_gray[i] = ^(gray >> i);
   endfunction

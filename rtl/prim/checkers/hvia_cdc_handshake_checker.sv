@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every cdc_handshake: a word stays until it was taken, and a side
-// that says it is quiet changes no toggle at its next clock.
+// Properties of `cdc_handshake`: a word is stable until it is taken; a quiescent side changes no
+// toggle at its next clock.
 
 module hvia_cdc_handshake_checker #(
     parameter int unsigned Width = 32

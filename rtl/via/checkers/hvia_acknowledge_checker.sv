@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every acknowledge: events of the receive engine are taken in time, what is offered
-// stays until it is taken or taken back, what is listed has room, a VI is connected or reset but
-// not both at once, and nothing moves after quiet.
+// Properties of `acknowledge`: events of the receive engine are taken in time; an offer is stable
+// until taken or withdrawn; the list never overflows; a VI is connected or reset but not both at
+// once; no state changes while `quiet_o` is 1.
 
 module hvia_acknowledge_checker (
     input logic         clk_i,
@@ -69,7 +69,7 @@ module hvia_acknowledge_checker (
       if (rxa_ready_o) begin
         assert (rxa_op_i <= hvia_pkg::AcknowledgeOperationAgain)
         else $error("acknowledge: event %0d of the receive engine", rxa_op_i);
-        assert (rxa_op_i != hvia_pkg::AcknowledgeOperationRefuse ||
+        assert (rxa_op_i != hvia_pkg::AcknowledgeOperationNAK ||
             rxa_code_i > hvia_pkg::AcknowledgeCodeGap)
         else $error("acknowledge: refusal with code %0d", rxa_code_i);
       end

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every completion writer: sources hold what they offer and are served in turn, request
-// and data stay until they were taken, a completion is exactly one write of (immediate data,)
-// Length and Status and after it at most one read of Consumed and one entry, the bus answers only
-// what was asked, and quiet means that nothing moves.
+// Properties of `completion`: sources hold their offers and are served in turn; request and data
+// are stable until taken; a completion is one write of (immediate data,) Length and Status, then at
+// most one read of Consumed and one entry; the bus answers only requests; no state changes while
+// `quiet_o` is 1.
 module hvia_completion_checker #(
     parameter int unsigned W = 32
 ) (
@@ -87,16 +87,16 @@ module hvia_completion_checker #(
   logic [Width-1:0] was_q;
   logic [42:0]      req_was_q;
   logic [49:0]      command_was_q;
-  // Of the completion under way: what it has done so far.
+  // Progress of the present completion.
   logic             written_q, read_q, entered_q;
   logic [31:0]      ring_end;
   logic [W+W/8-1:0] data_was_q;
   logic [3:0]       bytes, sent_q;
   logic [3:0]       wait_q;
   logic [178+VIW:0]     cpl_was_q[4];
-  logic [3:0]       passed_q;  // completions that went before the one of source 0
+  logic [3:0]       passed_q;  // completions served before the one of source 0
 
-  // Functions, so that a simulation puts the words together only where they are looked at.
+  // Functions: a simulator builds the words only where they are used.
   function automatic logic [Width-1:0] now();
     now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
            has_immediate_q, receive_q, beat_q, tie_q, tied_q, told_q, created_q, ring_q, consumed_q,
@@ -113,7 +113,7 @@ module hvia_completion_checker #(
     for (int i = 0; i < Lanes; i++) bytes += {3'd0, wstrb_o[i]};
   end
 
-  // What the write that is under way is to have, and where a ring ends.
+  // Bytes of the present write, and the end of the ring.
   logic [9:0] want;
   assign want     = written_q ? 10'(hvia_pkg::CompletionEntrySize) : has_immediate_q ? 10'd12 :
       10'd8;
@@ -156,7 +156,7 @@ module hvia_completion_checker #(
       assert ((cpl_ready_o & ~cpl_valid_i) == 4'b0000 &&
               (cpl_ready_o & (cpl_ready_o - 4'd1)) == 4'b0000)
       else $error("completion: takes %b of %b", cpl_ready_o, cpl_valid_i);
-      // Source 0 stands for all: the turn has no favourite.
+      // Source 0 stands for all: the turns treat sources alike.
       if (cpl_ready_o[0] || !cpl_valid_i[0]) passed_q <= 4'd0;
       else if (cpl_ready_o != 4'b0000) passed_q <= passed_q + 4'd1;
       assert (passed_q <= 4'd3)
@@ -208,7 +208,7 @@ module hvia_completion_checker #(
       assert (rready_o == asked_q)
       else $error("completion: ready for a read %0d, asked %0d", rready_o, asked_q);
 
-      // The order of a completion: Status, Consumed, entry.
+      // Order of a completion: Status, Consumed, entry.
       if (cpl_ready_o != 4'b0000) begin
         written_q <= 1'b0;
         read_q    <= 1'b0;
@@ -235,8 +235,7 @@ module hvia_completion_checker #(
       assert (async_valid_o == (stat_completion_error_o || stat_completion_queue_overrun_o) &&
               !(async_valid_o && (done_valid_o || !async_ready_i)))
       else $error("completion: written and lost, or lost without a report");
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

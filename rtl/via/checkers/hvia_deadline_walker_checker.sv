@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the timers: no deadline is set behind the earliest that is known, a walk ends, nothing
-// is armed without a deadline, and quiet means that nothing moves before the deadline that is told.
+// Properties of `deadline_walker`: no deadline is earlier than the known earliest; a walk ends; a
+// VI is armed only with a deadline; no state changes while `quiet_o` is 1 before the reported
+// deadline.
 module hvia_deadline_walker_checker (
     input logic         clk_i,
     input logic         rst_ni,

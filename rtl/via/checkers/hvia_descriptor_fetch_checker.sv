@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every descriptor_fetch: what it offers stays until it was taken, its neighbours hold
-// their requests and answer only what was asked, every chunk request ends once, a read is 64
-// aligned bytes inside one page, a receive descriptor goes to one place only, and quiet means that
-// nothing moves.
+// Properties of `descriptor_fetch`: offers are stable until taken; neighbours hold their requests
+// and answer only requests; every chunk request ends once; a read is 64 aligned bytes inside one
+// page; a receive descriptor has one destination; no state changes while `quiet_o` is 1.
 module hvia_descriptor_fetch_checker #(
     parameter int unsigned W = 32
 ) (
@@ -104,7 +103,7 @@ module hvia_descriptor_fetch_checker #(
   logic [95+hvia_params_pkg::VICountLog2:0] txc_was_q;
   logic [6:0]   beats_q;
 
-  // Functions, so that a simulation puts the words together only where they are looked at.
+  // Functions: a simulator builds the words only where they are used.
   function automatic logic [260+2*hvia_params_pkg::VICountLog2:0] now();
     now = {state_q, work_q, va_q, handle_q, pa_q, more_q, head_turn_q, vi_state_q, tag_q,
            link_valid_o, release_valid_o, link_now(), desc_valid_o, wr_valid_o, cpl_valid_o,
@@ -214,7 +213,7 @@ module hvia_descriptor_fetch_checker #(
       assert (!(take_ready_o && !take_receive_i && !send_room_o))
       else $error("descriptor_fetch: takes a send descriptor without room for it");
 
-      // One request for a chunk is open at a time and each ends once.
+      // One chunk request is open at a time, and each ends once.
       if (rxc_ready_o) rxc_open_q <= 1'b1;
       else if (rxc_done_o) rxc_open_q <= 1'b0;
       if (txc_ready_o) txc_open_q <= 1'b1;
@@ -224,14 +223,14 @@ module hvia_descriptor_fetch_checker #(
       assert (!(txc_done_o && !txc_open_q) && !(txc_ready_o && txc_open_q))
       else $error("descriptor_fetch: the end of a chunk for the transmit engine");
 
-      // A receive descriptor is stored or released, one of both and once.
+      // A receive descriptor is either stored or released, once.
       if (take_ready_o) receive_open_q <= take_receive_i;
       else if (store || release_due) receive_open_q <= 1'b0;
       assert (!((store || release_due) && !receive_open_q) && !(store && release_due) &&
               !(take_ready_o && receive_open_q) && (store == (wr_valid_o && wr_head_o)))
       else $error("descriptor_fetch: a receive descriptor was stored and released, or neither");
 
-      // What stood before it in a send queue is not over yet.
+      // Earlier descriptors of a send queue may still be unfinished.
       assert (!(async_valid_o && work_q != 2'd1))
       else $error("descriptor_fetch: reports a descriptor that is not of a receive queue");
 
@@ -265,8 +264,7 @@ module hvia_descriptor_fetch_checker #(
         assert (!(rerr_i && !rlast_i))
         else $error("descriptor_fetch: an error that does not end the read");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         words_was_q <= words_q;
         was_q       <= now();

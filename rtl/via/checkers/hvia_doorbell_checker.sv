@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every doorbell: the target port keeps its contract, a commit is made of the three
-// dwords that were written to its queue one after the other since the VI was taken into use
-// (counted here from the ports alone), it stays until it was taken and has an address that a
-// descriptor can have, every third dword is counted as good or as malformed, and quiet means that
-// nothing moves.
+// Properties of `doorbell`: the target port keeps its contract; a commit consists of the three
+// dwords written to its queue in order since the VI was created (counted from the ports alone); it
+// is stable until taken and has a legal descriptor address; every third dword counts as good or as
+// malformed; no state changes while `quiet_o` is 1.
 module hvia_doorbell_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -47,13 +46,13 @@ module hvia_doorbell_checker (
 
   assign good   = stat_doorbell_send_o || stat_doorbell_receive_o;
   assign commit = {db_receive_o, db_vi_o, db_va_o, db_handle_o};
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [168+2*hvia_params_pkg::VICountLog2:0] now();
     now = {walking_q, load_q, began_q, owed_q, phase_q, receive_q, vi_q, low_q, high_q, db_valid_o,
         commit};
   endfunction
 
-  // What each queue has, by its place on the bus.
+  // Dwords of each queue, indexed by its address on the bus.
   logic [2*hvia_params_pkg::VICount-1:0][1:0] has_phase;
   logic [63:0] has_va[2*hvia_params_pkg::VICount];
   logic [hvia_params_pkg::VICountLog2:0] queue;
@@ -136,8 +135,7 @@ module hvia_doorbell_checker (
       else $error("doorbell: a dword taken in the clock in which a VI is forgotten");
       assert (!(stat_doorbell_send_o && stat_doorbell_receive_o))
       else $error("doorbell: one doorbell for two queues");
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the notifications: a name is put into the queue only when it was armed and is not
-// there, so the queue has room for all; it comes out once; nothing moves after quiet.
+// Properties of `notify`: a name enters the queue only if it is armed and not queued, so the queue
+// cannot overflow; it leaves once; no state changes while `quiet_o` is 1.
 module hvia_notify_checker (
     input logic        clk_i,
     input logic        rst_ni,
@@ -24,7 +24,7 @@ module hvia_notify_checker (
   logic [Names-1:0] armed_was_q, queued_was_q;
   logic [30:0]      was_q;
   logic [9:0]       count_q;  // names in the queue, counted here
-  // A function, so that a simulation puts the word together only where it is looked at.
+  // A function: a simulator builds the word only where it is used.
   function automatic logic [30:0] now();
     now = {name_q, put_q, take_q, shown_q};
   endfunction
@@ -50,8 +50,7 @@ module hvia_notify_checker (
         assert (armed_q == armed_was_q && queued_q == queued_was_q && now() == was_q)
         else $error("notify: a register changed after quiet");
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         armed_was_q  <= armed_q;
         queued_was_q <= queued_q;

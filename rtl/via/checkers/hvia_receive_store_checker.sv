@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the receive descriptors on the chip: a descriptor is put into an empty place only, a
-// place is never stale before it was searched, nothing that a withdrawn handle reached comes in
-// behind the search for it, the search takes one clock for each place and ends, and quiet means
-// that nothing moves.
+// Properties of `receive_store`: a descriptor enters only an empty slot; a slot is stale only after
+// a search; nothing reached by a withdrawn handle enters behind the search for it; the search takes
+// one clock per slot and ends; no state changes while `quiet_o` is 1.
 module hvia_receive_store_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -39,7 +38,7 @@ module hvia_receive_store_checker (
   logic [8:0]    clocks_q;
   hvia_params_pkg::vis_t stale_was_q;
 
-  // A function, so that a simulation puts the words together only where they are looked at.
+  // A function: a simulator builds the words only where they are used.
   function automatic logic [242+2*hvia_params_pkg::VICountLog2:0] now();
     now = {search_q, search_vi_q, judge_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
   endfunction
@@ -87,8 +86,7 @@ module hvia_receive_store_checker (
         assert (clocks_q == 9'(Places + 1))
         else $error("receive_store: a search ended after %0d clocks", clocks_q);
       end
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         valid_was_q  <= valid_q;
         held_stale_q <= stale_q;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every rx_engine: a slot is released only when it holds a whole frame, no word is used
-// before it is in, the bus never waits for one, a frame gets one verdict and one count, a
-// descriptor is used and completed only while it is on the chip, offers stay as they are until they
-// are taken, errors and trace events do not collide, a write is asked for only for a frame that
-// passed all checks, and nothing moves after quiet.
+// Properties of `rx_engine`: a slot is released only with a complete frame; no word is used before
+// it arrives, and the bus never waits for one; a frame gets one verdict and one count; a descriptor
+// is used and completed only while it is on the chip; offers are stable until taken; errors and
+// trace events do not collide; a write is requested only for a frame that passed all checks; no
+// state changes while `quiet_o` is 1.
 
 module hvia_rx_engine_checker #(
     parameter int unsigned W = 32,
@@ -55,7 +55,7 @@ module hvia_rx_engine_checker #(
     input logic        beat_ready,
     input logic        word_ok_q,
     input logic        word_in_q,
-    input logic        dma_open,  // the bus has taken a write and not all of its beats
+    input logic        dma_open,  // the bus took a write and not all of its beats
     input logic        write_done,
     input logic        raw_done,
     input logic        job_done,
@@ -222,12 +222,12 @@ module hvia_rx_engine_checker #(
       end
       assert (!(start && go_on) && !(take && !(start && rs_valid_i)))
       else $error("rx_engine: a descriptor was taken that is not on the chip");
-      // Else the bus would stand still until the MAC has brought the word.
+      // Otherwise the bus would stall until the MAC delivers the word.
       if (dma_open) begin
         assert (word_ok_q)
         else $error("rx_engine: the bus was asked to write word %0d, which is not in", word_q);
       end
-      // The word is in; the last one may be in part.
+      // The word arrived; the last one may be partial.
       if (beat_valid && beat_ready && word_in_q) begin
         assert (word_begin < {1'b0, rx_avail_i})
         else $error("rx_engine: word %0d of a frame of which %0d bytes are in", word_q, rx_avail_i);
@@ -272,7 +272,7 @@ module hvia_rx_engine_checker #(
         assert (rxl_valid_o && rxl_q == {rxl_op_o, rxl_number_o, rxl_status_o})
         else $error("rx_engine: a report to the ledger was withdrawn or changed");
       end
-      // An unreliable VI tells nobody anything.
+      // An unreliable VI sends no acknowledgement.
       if (leave) begin
         assert (!(say && (!reliable_q || lost || rxa_valid_o)) && !(broken && told_q && job_ok))
         else $error("rx_engine: reliable, answer, told, lost, broken, say %b at the end of a frame",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every tx_engine: what it offers stays until it was taken, a frame begins only when a
-// slot is free and leaves it whole or aborted, the last frame of a message only when no byte is
-// left in the segments, chunks are asked for one at a time, what the ledger is told stays until it
-// was taken and is answered in time, what the ledger has is completed by nobody else, a job does
-// not begin behind its message's end, and quiet means at rest, and at rest means quiet.
+// Properties of `tx_engine`: offers are stable until taken; a frame starts only with a free slot
+// and leaves it complete or aborted; the last frame of a message waits until the segments are used
+// up; one chunk is requested at a time; a report to the ledger is stable until taken and is
+// answered in time; the engine completes nothing that the ledger owns; a job does not start past
+// its message's end; `quiet_o` is 1 exactly when the engine is quiescent.
 
 module hvia_tx_engine_checker #(
     parameter int unsigned W = 32
@@ -104,7 +104,7 @@ module hvia_tx_engine_checker #(
   logic [W-1:0] lanes;
   assign lanes = ~({W{1'b1}} << {tx_wbytes_o, 3'b000});
 
-  // What makes up the state of the engine itself.
+  // State of the engine itself.
   logic [171:0] state;
   assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q,
       head_q, kept_q, answer_q,
@@ -178,7 +178,7 @@ module hvia_tx_engine_checker #(
         assert (job_response_i == job_slot_i[4])
         else $error("tx_engine: slot %0d is no place of such a job", job_slot_i);
       end
-      // Neither the blocks inside nor the sequence numbers can be what moves.
+      // Only the blocks inside and the sequence numbers may change.
       moved_q      <= !quiet_o && (waits || (!message && !raw && !acking)) && dma_quiet &&
           pack_quiet &&
                       !seq_init_valid_i;
@@ -215,7 +215,7 @@ module hvia_tx_engine_checker #(
         assert (!open_q || job_done)
         else $error("tx_engine: a job while one is under way");
       end
-      // Nothing of it is sent or completed, and it is told when nothing before it is left.
+      // Nothing of it is sent or completed; it is reported after everything before it.
       assert (!(unreachable_q && message && (start || refused || open_q || ask_q || wait_q ||
           hold_valid_q)))
       else $error("tx_engine: a descriptor that could not be reached is carried out, or too soon");

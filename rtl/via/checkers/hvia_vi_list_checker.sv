@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every list of VIs: as many stand in it as have their bit, nothing is taken out of an
-// empty one, and quiet means that nothing moves.
+// Properties of `vi_list`: its length equals the number of set bits; nothing is taken from an empty
+// list; no state changes while `quiet_o` is 1.
 module hvia_vi_list_checker (
     input logic         clk_i,
     input logic         rst_ni,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every work_queue: its neighbours hold what they offer, no count leaves its range, a VI
-// stands in a ready list at most once and no list overflows, a send queue that is held is parked
-// and not taken and stands in no list then, a receive queue is ready only while none
-// of its descriptors is on the chip and, if it is fetched on arrival, somebody wants it, an offered
-// descriptor stays until it was taken, and quiet means that nothing moves, memories included.
+// Properties of `work_queue`: neighbours hold their offers; counts stay in range; a VI is in a
+// ready list at most once, so no list overflows; a held send queue is parked: not taken, and in no
+// list; a receive queue is ready only while none of its descriptors is on the chip and, with fetch
+// on arrival, a message waits; an offered descriptor is stable until taken; no state or memory
+// changes while `quiet_o` is 1.
 module hvia_work_queue_checker #(
     parameter int unsigned CountWidth = 11,
     parameter logic [CountWidth-1:0] Full = '0
@@ -97,7 +97,7 @@ module hvia_work_queue_checker #(
   logic          room_q, took_send_q, wanted_q, flushed_q;
   hvia_params_pkg::vi_t wanted_vi_q, flushed_vi_q;
 
-  // Functions, so that a simulation puts the words together only where they are looked at.
+  // Functions: a simulator builds the words only where they are used.
   function automatic logic [113+VIW:0] take_now();
     take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
   endfunction
@@ -213,19 +213,17 @@ module hvia_work_queue_checker #(
                 (held_q[op_queue_q[VIW-1:0]] || owed || (op_q == 4'd7 && count == '0))))
       else $error("work_queue: VI %0d enters with a receive descriptor on chip, or its link owed",
           op_queue_q[VIW-1:0]);
-      // An operation is chosen in the clock before.
+      // An operation is chosen one clock earlier.
       assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[VIW-1:0]]) ||
               (wanted_q && wanted_vi_q == op_queue_q[VIW-1:0]) ||
                   (flushed_q && flushed_vi_q == op_queue_q[VIW-1:0]))
       else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor",
           op_queue_q[VIW-1:0]);
-      // Between operations the count is that of the last read, which may lie before the first
-      // write.
+      // Between operations the count is that of the last read, perhaps from before the first write.
       assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);
-      // While quiet lasts nothing may differ from what it began with. Behind all that looks at the
-      // copies, so that a simulation needs no second one.
+      // State at the start of a quiescent span. Last, because the checks above read the old value.
       if (quiet_o && !quiet_q) begin
         pending_was_q <= pending_q;
         known_was_q   <= known_q;

@@ -382,7 +382,7 @@ func reliableHostility(frames uint64) func(r *rig) {
 			layout.CounterReceiveFrame, layout.CounterReceiveMalformed, layout.CounterReceiveBadVI, layout.CounterReceiveOldSequence,
 			layout.CounterReceiveProtection, layout.CounterReceiveAborted, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength,
 			layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder,
-			layout.CounterReceiveAcknowledge, layout.CounterReceiveRefused,
+			layout.CounterReceiveAcknowledge, layout.CounterReceiveNAKed,
 		} {
 			if frames >= 10_000 && r.node[1].counts[c] < 3 {
 				fail("the frames did not cover %v: it came %d times", c, r.node[1].counts[c])
@@ -390,7 +390,7 @@ func reliableHostility(frames uint64) func(r *rig) {
 			r.t.Logf("%v: %d", c, r.node[1].counts[c])
 		}
 		for _, c := range []layout.Counter{
-			layout.CounterAcknowledgeStray, layout.CounterRefusalReceived, layout.CounterRefusalSent, layout.CounterReadResponse, layout.CounterRetryTimeout, layout.CounterRewind,
+			layout.CounterAcknowledgeStray, layout.CounterNAKReceived, layout.CounterNAKSent, layout.CounterReadResponse, layout.CounterRetryTimeout, layout.CounterRewind,
 		} {
 			n := uint32(0)
 			r.b(func(m *machine) { n = m.counter(c) })

@@ -560,7 +560,7 @@ var exact = []layout.Counter{
 	layout.CounterReceiveOldSequence, layout.CounterReceiveGap, layout.CounterReceiveProtection, layout.CounterReceiveBusError,
 	layout.CounterReceiveAborted, layout.CounterReceiveUnsupported, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
 	layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterCompletionReceive,
-	layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder, layout.CounterReceiveRefused,
+	layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder, layout.CounterReceiveNAKed,
 	layout.CounterMacBusError, layout.CounterRawTransmit, layout.CounterRawReceive,
 	layout.CounterRawReceiveDropped, layout.CounterRawTransmitError, layout.CounterRawReceiveError,
 	layout.CounterCommand, layout.CounterCommandError, layout.CounterCommandIgnored,
@@ -588,7 +588,7 @@ var fates = []layout.Counter{
 	layout.CounterReceiveMalformed, layout.CounterReceiveBadVI, layout.CounterReceiveOldSequence, layout.CounterReceiveUnsupported,
 	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterReceiveLength, layout.CounterReceiveDescriptorError,
 	layout.CounterReceiveProtection, layout.CounterReceiveBusError, layout.CounterReceiveReadLimit, layout.CounterReceiveOutOfOrder,
-	layout.CounterReceiveAcknowledge, layout.CounterReceiveRefused, layout.CounterReceiveFrame,
+	layout.CounterReceiveAcknowledge, layout.CounterReceiveNAKed, layout.CounterReceiveFrame,
 }
 
 // verifySum checks that every frame has had exactly one of its fates. It

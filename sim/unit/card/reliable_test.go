@@ -73,7 +73,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	ahead := int32(h.Sequence() - v.expected)
 	switch {
 	case f.refused && !acknowledge:
-		return layout.CounterReceiveRefused
+		return layout.CounterReceiveNAKed
 	case !v.connected:
 		return layout.CounterReceiveBadVI
 	case acknowledge:
@@ -115,7 +115,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 			}
 		}
 		v.refuse(nil, true)
-		return layout.CounterReceiveRefused
+		return layout.CounterReceiveNAKed
 	}
 
 	reason := layout.CounterReceiveFrame
@@ -213,7 +213,7 @@ func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layo
 	}
 	if read == nil || read.errors != 0 || read.p.length != total {
 		v.refuse(nil, true)
-		return layout.CounterReceiveRefused
+		return layout.CounterReceiveNAKed
 	}
 	if first {
 		*x = message{open: true, answer: true, total: total}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every gec: no slot is handed out twice, no frame grows past its slot, beats and lengths
-// fit each other, no event that must cross is refused by its crossing, no two events come in one
-// clock, and a side that says quiet changes nothing of its own.
+// Properties of `gec`: no slot is handed out twice; no frame exceeds its slot; beats and lengths
+// agree; no crossing overflows; no two events come in one clock; a quiescent side changes none of
+// its registers.
 
 module hvia_gec_checker #(
     parameter int unsigned AddrW = 9,

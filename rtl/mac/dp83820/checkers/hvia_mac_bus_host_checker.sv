@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every mac_bus_host: the host starts only on a bus that is its own, gives the chip no
-// grant while it wants the bus or the chip is in reset, lets every wait end, and quiet means that
-// nothing moves.
+// Properties of `mac_bus_host`: the host starts only on a bus that it owns; it gives the chip no
+// grant while it requires the bus or the chip is in reset; every wait ends; no state changes while
+// `quiet_o` is 1.
 
 module hvia_mac_bus_host_checker (
     input logic        clk_i,
@@ -40,7 +40,7 @@ module hvia_mac_bus_host_checker (
     input logic [5:0]  stuck_q
 );
 
-  localparam logic [6:0] HostLimit = 7'd100;  // clocks of one of the host's own transactions
+  localparam logic [6:0] HostLimit = 7'd100;  // clocks of one transaction of the host
 
   logic [60:0] now, was_q;
   logic        quiet_q, started_q, traced_q;

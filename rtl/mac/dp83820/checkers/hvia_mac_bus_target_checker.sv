@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of every mac_bus_target: the times to the first data, wait states inside the limit, read
-// data that stands still while it waits, and that quiet means that nothing moves.
+// Properties of `mac_bus_target`: latency of the first data, limit on wait states, read data stable
+// while it waits, no state change while `quiet_o` is 1.
 
 module hvia_mac_bus_target_checker #(
     parameter int unsigned W = 32
@@ -81,7 +81,7 @@ module hvia_mac_bus_target_checker #(
       if (~devsel_n_q & trdy_n_q & stop_n_q) begin
         assert (phase_q < PhaseLimit) else $error("mac_bus_target: no answer within %0d clocks",
             PhaseLimit);
-        // Only a frame that is not there yet makes the chip wait.
+        // The chip waits only for bytes of a frame that are not written yet.
         assert (absent_q | (read_q ? age_q < ReadFirst : age_q < WriteFirst))
         else $error("mac_bus_target: first data %0d clocks after FRAME#", age_q);
         assert (~moved_q | absent_q) else $error("mac_bus_target: wait state inside a burst");

@@ -119,11 +119,11 @@ class Bench {
     if (running_ && !rxa.valid && rng.Chance(1, pace_)) {
       const uint8_t ops[] = {0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 5};
       rxa = {true, ops[rng.Below(12)], Pick(), 0, rng.Bits(32)};
-      if (rng.Chance(1, hard_ * 8)) rxa.op = hvia::kAcknowledgeOperationRefuse;
-      rxa.code = rxa.op == hvia::kAcknowledgeOperationRefuse ? rng.Range(2, 4) : rng.Bits(3);
+      if (rng.Chance(1, hard_ * 8)) rxa.op = hvia::kAcknowledgeOperationNAK;
+      rxa.code = rxa.op == hvia::kAcknowledgeOperationNAK ? rng.Range(2, 4) : rng.Bits(3);
     }
     if (running_ && !ref.valid && rng.Chance(1, hard_ * 20)) {
-      ref = {true, hvia::kAcknowledgeOperationRefuse, Pick(), static_cast<uint8_t>(rng.Range(2, 4)), rng.Bits(32)};
+      ref = {true, hvia::kAcknowledgeOperationNAK, Pick(), static_cast<uint8_t>(rng.Range(2, 4)), rng.Bits(32)};
     }
     auto put = [&](const Event& e, auto& valid, auto& v, auto& number, auto& code) {
       valid = e.valid;
@@ -242,7 +242,7 @@ class Bench {
         x.code = hvia::kAcknowledgeCodeGap;
         x.due = x.told = true;
         break;
-      case hvia::kAcknowledgeOperationRefuse:
+      case hvia::kAcknowledgeOperationNAK:
         if (!x.refused) {
           x.refused = true;
           x.number = e.number;

@@ -132,7 +132,7 @@ struct Told {
 
   bool operator==(const Told& o) const {
     return op == o.op && (op == hvia::kAcknowledgeOperationAgain || number == o.number) &&
-           (op != hvia::kAcknowledgeOperationRefuse || code == o.code);
+           (op != hvia::kAcknowledgeOperationNAK || code == o.code);
   }
 };
 
@@ -841,7 +841,7 @@ class Bench {
     top->rxl_length_i = rng.Bits(32);
     if (!top->rxl_ready_i) return;
     const Vi& x = vis[rxl_vi_];
-    if (rxl_op_ == hvia::kReceiveReportLook) {
+    if (rxl_op_ == hvia::kReceiveReportFind) {
       top->rxl_ok_i = !x.reads.empty();
       // Without a read the length is anything, so also the one that the answer says.
       top->rxl_length_i = Get(slots.front().bytes, kVia + hvia::kViaHeaderAddressOffset, 8) >> 32;
@@ -994,7 +994,7 @@ class Bench {
     if (t.op > hvia::kAcknowledgeOperationAgain) Fail("VI %u: operation %u", v, t.op);
     told[t.op]++;
     // A reset of the VI in this very clock forgets it.
-    if (t.op == hvia::kAcknowledgeOperationRefuse && !(top->clear_valid_i && top->clear_vi_i == v)) refusal_[v] = true;
+    if (t.op == hvia::kAcknowledgeOperationNAK && !(top->clear_valid_i && top->clear_vi_i == v)) refusal_[v] = true;
     if (judging_) vis[v].seen_told.push_back(t);
   }
 
@@ -1790,13 +1790,13 @@ class Bench {
       lost_reliable++;
       // It may have been looked at, or its end was there first.
       for (auto& t : frame_.reports) {
-        if (t.op != hvia::kReceiveReportLook) Fail("VI %u: the ledger was told of a bad frame", vi);
+        if (t.op != hvia::kReceiveReportFind) Fail("VI %u: the ledger was told of a bad frame", vi);
       }
       if (!frame_.parsed) return;
     }
     if (belongs) want.parsed++;
     if (belongs && answer) {
-      report.push_back({hvia::kReceiveReportLook, 0, 0, 0, 0, 0, 0, false});
+      report.push_back({hvia::kReceiveReportFind, 0, 0, 0, 0, 0, 0, false});
       if (!read || read->length != total) belongs = false;
     }
     if (!belongs) {
@@ -1922,7 +1922,7 @@ class Bench {
     if (held) Complete(x, 0, immediate, data);
     // What is wrong with the buffers of a read is told by the ledger.
     if (!answer || o == kConnectionRefused) x.want_async.push_back(error);
-    x.want_told.push_back({hvia::kAcknowledgeOperationRefuse, sequence, code});
+    x.want_told.push_back({hvia::kAcknowledgeOperationNAK, sequence, code});
   }
 
   void JudgeRaw(const Slot& s) {

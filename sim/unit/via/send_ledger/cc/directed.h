@@ -439,7 +439,7 @@ void FlushBehindAnswer() {
   h.Send(2, kSend);
   h.top->cpl_ready_i = 0;
   h.Ack(2, 103);
-  h.Want(h.Tell(hvia::kReceiveReportLook, 2), "the read is looked at");
+  h.Want(h.Tell(hvia::kReceiveReportFind, 2), "the read is looked at");
   h.top->receive_busy_i = 1;
   h.top->drain_vi_i = 2;
   h.top->flush_i = 1;
@@ -589,19 +589,19 @@ void SentBehindGoingBack() {
 void ReadsInOrder() {
   Hand h("reads");
   h.Connect(2, 100, 16, 3, 2);
-  h.Want(!h.Tell(hvia::kReceiveReportLook, 2), "there is none");
+  h.Want(!h.Tell(hvia::kReceiveReportFind, 2), "there is none");
   h.Send(2, kRead);
   h.Send(2, kRead);
   h.Want(!h.Open(2, kRead) && h.NoJob(), "two at a time");
-  h.Want(h.Tell(hvia::kReceiveReportLook, 2) && h.top->rxl_va_o == 0, "the oldest");
-  h.Want(h.Answered(2) && h.Tell(hvia::kReceiveReportLook, 2) && h.top->rxl_va_o == 64, "then the next");
+  h.Want(h.Tell(hvia::kReceiveReportFind, 2) && h.top->rxl_va_o == 0, "the oldest");
+  h.Want(h.Answered(2) && h.Tell(hvia::kReceiveReportFind, 2) && h.top->rxl_va_o == 64, "then the next");
   h.WantDone({0}, "an answer acknowledges its request");
   h.Want(h.Job(2, 2, 102), "the third");
   h.Sent(2, 102, true);
   h.Want(h.Answered(2, kProtection), "an answer that has no place");
   h.WantDone({kProtection}, "is the read's own error");
   h.WantErrors({kConnectionLost}, "and the end");
-  h.Want(!h.Tell(hvia::kReceiveReportLook, 2), "nothing is read into its buffers any more");
+  h.Want(!h.Tell(hvia::kReceiveReportFind, 2), "nothing is read into its buffers any more");
 }
 
 void ReadRefused() {

@@ -222,7 +222,7 @@ class Judge {
     if (top->stat_rewind_o != want.rewind) Fail("Rewind is %d, VI %u", top->stat_rewind_o, v);
     if (top->stat_retry_exhausted_o != want.exhausted) Fail("RetryExhausted is %d, VI %u", top->stat_retry_exhausted_o, v);
     if (top->stat_acknowledge_stray_o != want.stray) Fail("AcknowledgeStray is %d, VI %u", top->stat_acknowledge_stray_o, v);
-    if (top->stat_refusal_received_o != want.refused) Fail("RefusalReceived is %d, VI %u", top->stat_refusal_received_o, v);
+    if (top->stat_refusal_received_o != want.refused) Fail("NAKReceived is %d, VI %u", top->stat_refusal_received_o, v);
     if (top->stat_read_response_o != want.response) Fail("ReadResponse is %d, VI %u", top->stat_read_response_o, v);
     CheckTrace(done && op == kOpReceive && top->rxl_op_i == hvia::kReceiveReportAcknowledge, v);
     if (top->led_ready_o != (done && op == kOpTransmit) || top->rxl_ready_o != (done && op == kOpReceive)) Fail("an engine is answered in the wrong clock");
@@ -764,7 +764,7 @@ class Judge {
           figures["cover_read_limit"]++;
         }
         break;
-      case hvia::kReceiveReportLook:
+      case hvia::kReceiveReportFind:
       case hvia::kReceiveReportAnswered: {
         if (!x.running()) break;
         for (auto& e : x.own) {
@@ -772,7 +772,7 @@ class Judge {
           if (!e.read() || e.answered) continue;
           ok = e.ended && !e.marked();
           if (!ok) break;
-          if (top->rxl_op_i == hvia::kReceiveReportLook) {
+          if (top->rxl_op_i == hvia::kReceiveReportFind) {
             if (top->rxl_va_o != e.m->va || top->rxl_handle_o != e.m->handle || top->rxl_length_o != e.m->length) Fail("VI %u: the wrong read is looked at", x.index);
             break;
           }

@@ -413,7 +413,7 @@ class World : public Judge {
       rx_answered = false;
       top->rxl_valid_i = 0;
       rx = Rx::kReady;
-      const bool look = rx_op == hvia::kReceiveReportLook;
+      const bool look = rx_op == hvia::kReceiveReportFind;
       if (rx_vi >= 0 && look && rx_ok_was) {
         Vi& x = At(rx_vi);
         // Unless the VI was taken down meanwhile.
@@ -477,7 +477,7 @@ class World : public Judge {
         rx_vi = x.index;
         rx_read = x.to_answer.front().second;
         if (x.answer_left == 0) x.answer_left = 1 + rng.Below(4);
-        Tell(x, hvia::kReceiveReportLook, 0, 0, 0);
+        Tell(x, hvia::kReceiveReportFind, 0, 0, 0);
         return;
       }
       if (!x.requests.empty() && rng.Chance(1, x.ans.size() < kResponses ? 8 : 256)) {
@@ -501,7 +501,7 @@ class World : public Judge {
           Tell(x, hvia::kReceiveReportAcknowledge, x.una - 257 - rng.Below(1000), rng.Below(8), 0);
           break;
         default:
-          Tell(x, rng.Chance(1, 2) ? hvia::kReceiveReportProgress : hvia::kReceiveReportLook, 0, 0, 0);
+          Tell(x, rng.Chance(1, 2) ? hvia::kReceiveReportProgress : hvia::kReceiveReportFind, 0, 0, 0);
       }
       figures["cover_forged"]++;
     }
