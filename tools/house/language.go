@@ -20,11 +20,13 @@ var clean = []string{
 	"docs/reference/faults.md", "docs/reference/glossary.md",
 	"docs/reference/hvia.md", "docs/reference/report.md",
 	"docs/reference/results.md", "docs/tutorial", "example_test.go",
-	"examples/pingpong", "examples/sendrecv", "hvia.go", "sim/bridge",
-	"sim/build.go", "sim/card", "sim/fabric", "sim/fabric.go", "sim/faults.go",
-	"sim/faults_parse.go", "sim/faults_test.go", "sim/model",
-	"sim/simulator.go", "sim/simulator_test.go", "sim/unit/via/vi_list",
-	"sim/verilate", "tools/house", "vipl/endpoint",
+	"examples/pingpong", "examples/sendrecv", "hvia.go", "layout", "params",
+	"rtl/att", "rtl/control", "rtl/host", "rtl/mac", "rtl/pci", "rtl/prim",
+	"rtl/via", "sim/bridge", "sim/build.go", "sim/card", "sim/fabric",
+	"sim/fabric.go", "sim/faults.go", "sim/faults_parse.go",
+	"sim/faults_test.go", "sim/model", "sim/simulator.go",
+	"sim/simulator_test.go", "sim/unit/via/vi_list", "sim/verilate",
+	"tools/house", "vipl/endpoint",
 }
 
 type row struct {
