@@ -70,7 +70,7 @@ func (q workQueue) postCases(l *caseList) {
 		d.Address += 32
 		return q.doPost(f, v, d)
 	})
-	posts("handle that names no region (it is told later)", success, func(f *fixture, v *vipl.VI) error {
+	posts("handle that names no region (reported later)", success, func(f *fixture, v *vipl.VI) error {
 		d := q.descriptor(f)
 		d.Handle ^= 0x8000
 		return q.doPost(f, v, d)

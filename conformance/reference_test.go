@@ -53,10 +53,10 @@ var functions = func() []function {
 		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ". VIP_ERROR_RESOURCE: nothing is allocated"},
 		{"ConnectReject", "ConnectionRequest.Reject", set(ok, invalid), ""},
 		{"ConnectRequest", "VI.ConnectRequest", set(ok, late, invalid, reject, noMatch, none, state, unreachable),
-			noQOS + ". VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU: only who accepts compares"},
+			noQOS + ". VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU: only the accepting side compares"},
 		{"Disconnect", "VI.Disconnect", set(ok, invalid), ""},
 		{"ConnectPeerRequest", "VI.ConnectPeerRequest", set(ok, invalid, state), "VIP_ERROR_RESOURCE: nothing is allocated"},
-		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ". VIP_NO_MATCH: the peer may come until the time is over"},
+		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ". VIP_NO_MATCH: the peer may ask until the timeout"},
 		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none, unreachable), noQOS + ". VIP_NO_MATCH: as ConnectPeerDone"},
 		{"CreatePtag", "NIC.CreatePtag", set(ok, none, invalid), ""},
 		{"DestroyPtag", "NIC.DestroyPtag", set(ok, invalid, none, ptag), ""},
@@ -117,11 +117,11 @@ func TestFunctionRowsAreComplete(t *testing.T) {
 
 const functionPage = "../docs/reference/vipl.md"
 
-// handWritten is where the part of the page starts that no code writes.
+// handWritten starts the part of the page that the test does not write.
 const handWritten = "\n## Decisions where VIA leaves room\n"
 
-// The first part of the reference page is what the rows and the documentation of
-// the code say. HVIA_UPDATE=1 rewrites it.
+// The first part of the reference page is generated from the rows and the doc
+// comments. HVIA_UPDATE=1 rewrites it.
 func TestFunctionTable(t *testing.T) {
 	var attributes vipl.NICAttributes
 	runFake(t, driver.DeviceHvia, nil, func(e *Env) error { attributes = e.NIC.Query(); return nil }, func(*Env) error { return nil })
@@ -187,9 +187,13 @@ func functionReference(t *testing.T, a vipl.NICAttributes) string {
 	var b strings.Builder
 	b.WriteString(`# VIPL: functions, statuses, decisions
 
-The 41 functions of VIPL and what they are called in Go. Each row of the lists is a call that a test makes, on fake cards, on M-VIA and on the card's RTL, with the status that it must give:
-` + "`go test ./conformance -run TestFunctions`" + `. This page is written by ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + `. In Go, a status is an error that ` + "`errors.Is`" + ` finds, and ` + "`errors.As`" + ` gives it as a Status; VIP_SUCCESS is nil.
-"No VI" and the like are nil, "destroyed" and "closed" handles of what was there before. A row with a device holds on that one only: hvia is the card, mvia a plain NIC with VIA in the kernel.
+The 41 functions of VIPL and their names in Go. Each row of the lists is a call with the status that
+it must return. ` + "`go test ./conformance -run TestFunctions`" + ` makes it on fake cards, on M-VIA and on
+the card's RTL. ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + ` writes this page up
+to the limits. In Go, a status is an error: ` + "`errors.Is`" + ` finds it, ` + "`errors.As`" + ` returns it as a Status;
+VIP_SUCCESS is nil. "No VI" and the like are nil, "destroyed" and "closed" are handles of former
+objects. A row that names a device holds on that one only: hvia is the card, mvia a plain NIC with
+VIA in the kernel.
 
 `)
 	b.WriteString("| VIPL | Go | what it does | statuses |\n|---|---|---|---|\n")
@@ -229,16 +233,16 @@ The 41 functions of VIPL and what they are called in Go. Each row of the lists i
 			fmt.Fprintf(&b, "| %s | %s |\n", s.String(), strings.Join(whens, "; "))
 		}
 		if f.never != "" {
-			fmt.Fprintf(&b, "\nNot given: %s.\n", f.never)
+			fmt.Fprintf(&b, "\nNot given: %s.\n", strings.ReplaceAll(f.never, ". VIP", ".\nVIP"))
 		}
 	}
-	b.WriteString("\n## Limits\n\nOf the card as it is built, with the default of 1,024 regions (`driver.HostConfig.Regions`, at most 1,048,576). One more gives VIP_ERROR_RESOURCE, or VIP_INVALID_MTU for the transfer size.\n\n| limit | value |\n|---|---|\n")
+	b.WriteString("\n## Limits\n\nLimits of the default card with 1,024 regions (`driver.HostConfig.Regions`, at most 1,048,576).\nExceeding one returns VIP_ERROR_RESOURCE, or VIP_INVALID_MTU for the transfer size.\n\n| limit | value |\n|---|---|\n")
 	for _, l := range []struct {
 		name  string
 		value uint64
 		unit  string
 	}{
-		{"MaxVI", uint64(a.MaxVI), ""}, {"MaxDescriptorsPerQueue", uint64(a.MaxDescriptorsPerQueue), ", posted and not handed back"},
+		{"MaxVI", uint64(a.MaxVI), ""}, {"MaxDescriptorsPerQueue", uint64(a.MaxDescriptorsPerQueue), ", posted and not reaped"},
 		{"MaxSegmentsPerDesc", uint64(a.MaxSegmentsPerDesc), " data segments"}, {"MaxTransferSize", uint64(a.MaxTransferSize), " bytes"},
 		{"NativeMTU", uint64(a.NativeMTU), " bytes of a message in one frame"}, {"MaxCQ", uint64(a.MaxCQ), ""}, {"MaxCQEntries", uint64(a.MaxCQEntries), ""},
 		{"MaxPtags", uint64(a.MaxPtags), ", each NIC handle has one of them"}, {"MaxRegisterRegions", uint64(a.MaxRegisterRegions), ""},

@@ -50,7 +50,8 @@ func (d *Table) WriteTimes(w io.Writer) error {
 	}
 	b.WriteString("\nRDMA read beside RDMA write, both of reliable delivery:\n\n")
 	for _, p := range profiles {
-		fmt.Fprintf(&b, "- `%s`: %s\n", p, report.ReadSentence(d.rows(p, rig.RDMARead), d.rows(p, rig.ReliableWrite)))
+		sentences := report.ReadSentence(d.rows(p, rig.RDMARead), d.rows(p, rig.ReliableWrite))
+		fmt.Fprintf(&b, "- `%s`: %s\n", p, strings.Replace(sentences, ". At", ".\n  At", 1))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
