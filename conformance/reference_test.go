@@ -189,8 +189,8 @@ func functionReference(t *testing.T, a vipl.NICAttributes) string {
 
 The 41 functions of VIPL and their names in Go. Each row of the lists is a call with the status that
 it must return. ` + "`go test ./conformance -run TestFunctions`" + ` makes it on fake cards, on M-VIA and on
-the card's RTL. ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + ` writes this page up
-to the limits. In Go, a status is an error: ` + "`errors.Is`" + ` finds it, ` + "`errors.As`" + ` returns it as a Status;
+the card's RTL. ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + ` writes this page up to
+the limits. In Go, a status is an error: ` + "`errors.Is`" + ` finds it, ` + "`errors.As`" + ` returns it as a Status;
 VIP_SUCCESS is nil. "No VI" and the like are nil, "destroyed" and "closed" are handles of former
 objects. A row that names a device holds on that one only: hvia is the card, mvia a plain NIC with
 VIA in the kernel.
