@@ -64,11 +64,16 @@ type Endpoint struct {
 // buffer of the given size. The callback returns the attributes of its VI,
 // which may need the NIC for completion queues. RDMA writes by the peer are
 // always enabled.
-func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int, attributes func(*vipl.NIC) (vipl.VIAttributes, error)) (*Endpoint, error) {
+func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int, attributes func(*vipl.NIC) (vipl.VIAttributes, error)) (_ *Endpoint, err error) {
 	nic, err := vipl.OpenNIC(t, h)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, nic.Close(t))
+		}
+	}()
 	registered := func(bytes int) (*vipl.Region, error) {
 		b, err := nic.Alloc(t, bytes)
 		if err != nil {

@@ -53,41 +53,34 @@ func Record(pcapFile, waveFile string) (*Recording, error) {
 
 func (r *Recording) Remove() {
 	_ = os.RemoveAll(r.Dir)
+	_ = os.Remove(r.lock.Name())
 	_ = r.lock.Close()
 }
 
-const recordingName = "hvia-bench-"
+// A recording's directory is DIR, and its lock the file DIR.lock, which lasts
+// as long as the process.
+const (
+	recordingName = "hvia-bench-"
+	lockSuffix    = ".lock"
+)
 
-// lockDirectory locks a directory by a file in it, if it is unlocked. It does
-// not lock the directory itself: the simulator does that while it makes a
-// socket there.
-func lockDirectory(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
+func lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// lockedDirectory makes a directory for a recording. Its lock lasts as long as
-// this process, which distinguishes it from one of a killed process.
+// lockedDirectory makes a directory for a recording, after its lock.
 func lockedDirectory() (string, *os.File, error) {
 	for {
-		dir, err := os.MkdirTemp("", recordingName)
+		f, err := os.CreateTemp("", recordingName+"*"+lockSuffix)
 		if err != nil {
 			return "", nil, err
 		}
-		lock, err := lockDirectory(dir)
-		if err == nil {
-			if _, err = os.Stat(dir); err == nil {
-				return dir, lock, nil
-			}
-			_ = lock.Close()
+		if err = lock(f); err == nil {
+			_, err = os.Stat(f.Name())
 		}
+		if err == nil {
+			dir := strings.TrimSuffix(f.Name(), lockSuffix)
+			return dir, f, os.Mkdir(dir, 0o700)
+		}
+		_ = f.Close()
 		// Another process has just taken it for an abandoned one.
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist) {
 			return "", nil, err
@@ -95,20 +88,23 @@ func lockedDirectory() (string, *os.File, error) {
 	}
 }
 
+// removeAbandoned removes the recordings of killed processes, whose locks are
+// free. Those of other users cannot be opened.
 func removeAbandoned() {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), recordingName+"*"))
+	names, err := filepath.Glob(filepath.Join(os.TempDir(), recordingName+"*"+lockSuffix))
 	if err != nil {
 		return
 	}
-	for _, dir := range dirs {
-		var s unix.Stat_t
-		if unix.Lstat(dir, &s) != nil || int(s.Uid) != os.Getuid() {
+	for _, name := range names {
+		f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
+		if err != nil {
 			continue
 		}
-		if lock, err := lockDirectory(dir); err == nil {
-			_ = os.RemoveAll(dir)
-			_ = lock.Close()
+		if lock(f) == nil {
+			_ = os.RemoveAll(strings.TrimSuffix(name, lockSuffix))
+			_ = os.Remove(name)
 		}
+		_ = f.Close()
 	}
 }
 

@@ -59,6 +59,7 @@ func TestKilledRecordingsAreRemoved(t *testing.T) {
 	alive, end := hold()
 	defer end()
 	require.NoDirExists(t, killed)
+	require.NoFileExists(t, killed+lockSuffix)
 
 	r, err := Record("", "")
 	require.NoError(t, err)
@@ -67,4 +68,5 @@ func TestKilledRecordingsAreRemoved(t *testing.T) {
 	require.DirExists(t, r.Dir)
 	r.Remove()
 	require.NoDirExists(t, r.Dir)
+	require.NoFileExists(t, r.Dir+lockSuffix)
 }
