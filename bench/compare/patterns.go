@@ -3,7 +3,6 @@
 package compare
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -67,11 +66,11 @@ type note struct {
 	spent      host.Account
 	complete   bool
 
-	sent    []host.Time   // when each message was sent
-	came    [][]host.Time // when each message of each channel was taken, -1 for a lost one
-	rounds  []host.Time   // from a request to its reply, -1 for a lost one
-	lost    int
-	refused string // the first wrong byte
+	sent   []host.Time   // when each message was sent
+	came   [][]host.Time // when each message of each channel was taken, -1 for a lost one
+	rounds []host.Time   // from a request to its reply, -1 for a lost one
+	lost   int
+	fault  string // the first wrong byte
 }
 
 func newComparison(c Config, p protocol, b costs.Board) *comparison {
@@ -187,6 +186,9 @@ func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, chann
 // close closes a thread's channels, and the first thread of a node closes its
 // TCP/IP, once all have closed theirs.
 func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
+	if len(channels) == 0 {
+		return nil
+	}
 	if err := errors.Join(x.count(t, channels[0]), x.countRetransmitted(t, channels[0])); err != nil {
 		return err
 	}
@@ -204,7 +206,7 @@ func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 
 // Counters of a node's card about overruns, and about what reliable connections
 // do about them.
-var toldCounters = []layout.Counter{
+var reportedCounters = []layout.Counter{
 	layout.CounterTransmitFrame, layout.CounterTransmitAcknowledge, layout.CounterRetransmitFrame, layout.CounterRetryTimeout, layout.CounterRewind,
 	layout.CounterReceiveFrame, layout.CounterReceiveAcknowledge, layout.CounterReceiveOutOfOrder, layout.CounterReceiveOldSequence, layout.CounterReceiveGap,
 	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterMacReceiveBad, layout.CounterMacReceiveOverrun,
@@ -218,7 +220,7 @@ func (x *comparison) count(t *host.Thread, c channel) error {
 		return nil
 	}
 	counts := map[string]uint64{}
-	for _, n := range toldCounters {
+	for _, n := range reportedCounters {
 		v, err := via.endpoint.NIC.Counter(t, n)
 		if err != nil {
 			return err
@@ -287,116 +289,6 @@ func (x *comparison) content(stage, sender, k int) rig.Pattern {
 	return rig.Pattern{Seed: x.config.Seed ^ stageSeed*uint64(stage+1), Sender: sender, Round: k}
 }
 
-// reader receives the messages of a channel, identifies them and counts the
-// missing ones.
-type reader struct {
-	channel  channel
-	loses    bool
-	of       func(k int) (rig.Pattern, int) // the k-th message
-	total    int
-	patience host.Time
-
-	next    int // expected
-	lost    int
-	fault   string
-	scratch []byte
-}
-
-func (x *comparison) reader(c channel, wait host.Time, total int, of func(k int) (rig.Pattern, int)) *reader {
-	switch {
-	case x.protocol.loses:
-	case x.protocol.tcp:
-		wait = reliableLimit
-	default:
-		wait = cardLimit
-	}
-	return &reader{channel: c, loses: x.protocol.loses, of: of, total: total, patience: wait}
-}
-
-// take waits for a message and returns its index, or -1 if the expected one was
-// given up.
-func (r *reader) take(t *host.Thread) (int, error) {
-	for r.next < r.total {
-		p, n := r.of(r.next)
-		b, err := r.channel.receive(t, p, n, r.patience)
-		if err != nil {
-			return -1, fmt.Errorf("message %d, of %d bytes: %w", r.next, n, err)
-		}
-		if b == nil {
-			if !r.loses {
-				return -1, fmt.Errorf("message %d, of %d bytes, did not come within %v", r.next, n, r.patience)
-			}
-			r.lost++
-			r.next++
-			return -1, nil
-		}
-		k, known := r.identify(b)
-		if !known {
-			k = r.next
-			if r.fault == "" {
-				r.fault = r.explain(b)
-			}
-		}
-		if k < r.next {
-			// It was given up, and came after all.
-			if err := r.channel.replenish(t); err != nil {
-				return -1, err
-			}
-			continue
-		}
-		r.lost += k - r.next
-		r.next = k + 1
-		return k, nil
-	}
-	return -1, nil
-}
-
-func (r *reader) giveUp() {
-	r.lost += r.total - r.next
-	r.next = r.total
-}
-
-func (r *reader) identify(b []byte) (k int, known bool) {
-	for k := r.next; k < min(r.next+lostHorizon, r.total); k++ {
-		if r.matches(k, b) {
-			return k, true
-		}
-	}
-	for k := r.next - 1; k >= max(0, r.next-lostHorizon); k-- {
-		if r.matches(k, b) {
-			return k, true
-		}
-	}
-	return 0, false
-}
-
-func (r *reader) matches(k int, b []byte) bool {
-	p, n := r.of(k)
-	return len(b) == n && b[n-1] == p.Last() && bytes.Equal(b, r.want(p, n))
-}
-
-func (r *reader) want(p rig.Pattern, n int) []byte {
-	if len(r.scratch) < n {
-		r.scratch = make([]byte, n)
-	}
-	p.Fill(r.scratch[:n])
-	return r.scratch[:n]
-}
-
-// explain says what is wrong with the expected message.
-func (r *reader) explain(b []byte) string {
-	p, n := r.of(r.next)
-	if len(b) != n {
-		return fmt.Sprintf("message %d: %d bytes, want %d", r.next, len(b), n)
-	}
-	for i, w := range r.want(p, n) {
-		if b[i] != w {
-			return fmt.Sprintf("message %d: byte %d of %d is %#02x, want %#02x", r.next, i, n, b[i], w)
-		}
-	}
-	return ""
-}
-
 // exchangeSlots is capacity for the message in flight and the one after it, one
 // of which is ready from the start (see rig.Side).
 const exchangeSlots = 2
@@ -418,6 +310,39 @@ func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error
 	return c.settle(t, 0)
 }
 
+// eachStage runs a thread's part of every stage between two barriers, and
+// closes its channels. A late thread stops its measurement behind the second.
+func (x *comparison) eachStage(t *host.Thread, h *driver.Host, party int, late bool, channels []channel, part func(i int, s *stage, n *note) error) error {
+	for i := range x.stages {
+		s := &x.stages[i]
+		n := &s.notes[party]
+		for _, c := range channels {
+			if err := c.begin(t); err != nil {
+				return err
+			}
+		}
+		if err := x.barrier(t, i, false); err != nil {
+			return err
+		}
+		if err := part(i, s, n); err != nil {
+			return err
+		}
+		if !late {
+			n.stop(t, h)
+		}
+		if err := x.barrier(t, i, true); err != nil {
+			return err
+		}
+		if late {
+			n.stop(t, h)
+		}
+		if party == 0 {
+			x.report(t, i)
+		}
+	}
+	return x.close(t, channels...)
+}
+
 // client sends requests, each after the reply to the one before.
 func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	channels, err := x.open(t, h, channelConfig{size: x.config.largest(), slots: exchangeSlots, receives: 1}, 1)
@@ -428,15 +353,7 @@ func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 	if err := c.dial(t, 0); err != nil {
 		return err
 	}
-	for i := range x.stages {
-		s := &x.stages[i]
-		n := &s.notes[0]
-		if err := c.begin(t); err != nil {
-			return err
-		}
-		if err := x.barrier(t, i, false); err != nil {
-			return err
-		}
+	return x.eachStage(t, h, 0, false, channels, func(i int, s *stage, n *note) error {
 		replies := x.reader(c, patience, s.total, func(k int) (rig.Pattern, int) {
 			_, reply := x.exchanged(s, k)
 			return x.content(i, 1, k), reply
@@ -464,14 +381,9 @@ func (x *comparison) client(t *host.Thread, h *driver.Host) error {
 			}
 			n.rounds = append(n.rounds, took)
 		}
-		n.lost, n.refused = replies.lost, replies.fault
-		n.stop(t, h)
-		if err := x.barrier(t, i, true); err != nil {
-			return err
-		}
-		x.tell(t, i)
-	}
-	return x.close(t, c)
+		n.lost, n.fault = replies.lost, replies.fault
+		return nil
+	})
 }
 
 func (x *comparison) server(t *host.Thread, h *driver.Host) error {
@@ -483,15 +395,7 @@ func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 	if err := c.accept(t, 0); err != nil {
 		return err
 	}
-	for i := range x.stages {
-		s := &x.stages[i]
-		n := &s.notes[1]
-		if err := c.begin(t); err != nil {
-			return err
-		}
-		if err := x.barrier(t, i, false); err != nil {
-			return err
-		}
+	return x.eachStage(t, h, 1, false, channels, func(i int, s *stage, n *note) error {
 		requests := x.reader(c, longPatience, s.total, func(k int) (rig.Pattern, int) {
 			request, _ := x.exchanged(s, k)
 			return x.content(i, 0, k), request
@@ -519,13 +423,9 @@ func (x *comparison) server(t *host.Thread, h *driver.Host) error {
 		if err := c.settle(t, 0); err != nil {
 			return err
 		}
-		n.refused = requests.fault
-		n.stop(t, h)
-		if err := x.barrier(t, i, true); err != nil {
-			return err
-		}
-	}
-	return x.close(t, c)
+		n.fault = requests.fault
+		return nil
+	})
 }
 
 // slots is capacity for the largest window of any stage.
@@ -560,15 +460,7 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 	if err := c.dial(t, number); err != nil {
 		return err
 	}
-	for i := range x.stages {
-		s := &x.stages[i]
-		n := &s.notes[number]
-		if err := c.begin(t); err != nil {
-			return err
-		}
-		if err := x.barrier(t, i, false); err != nil {
-			return err
-		}
+	return x.eachStage(t, h, number, true, channels, func(i int, s *stage, n *note) error {
 		n.start(t, h)
 		total := s.total / s.grantEvery()
 		if x.protocol.paces {
@@ -611,16 +503,9 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 				return err
 			}
 		}
-		if err := x.barrier(t, i, true); err != nil {
-			return err
-		}
-		n.stop(t, h)
-		n.refused = grants.fault
-		if number == 0 {
-			x.tell(t, i)
-		}
-	}
-	return x.close(t, c)
+		n.fault = grants.fault
+		return nil
+	})
 }
 
 func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
@@ -637,23 +522,15 @@ func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 			return err
 		}
 	}
-	for i := range x.stages {
-		s := &x.stages[i]
-		n := &s.notes[len(channels)]
+	return x.eachStage(t, h, len(channels), true, channels, func(i int, s *stage, n *note) error {
 		n.came = make([][]host.Time, len(channels))
 		readers := make([]*reader, len(channels))
 		for j, c := range channels {
-			if err := c.begin(t); err != nil {
-				return err
-			}
 			readers[j] = x.reader(c, longPatience, s.total, func(k int) (rig.Pattern, int) { return x.content(i, j, k), s.size })
 			n.came[j] = make([]host.Time, s.total)
 			for k := range n.came[j] {
 				n.came[j][k] = -1
 			}
-		}
-		if err := x.barrier(t, i, false); err != nil {
-			return err
 		}
 		n.start(t, h)
 		granted := make([]int, len(channels))
@@ -692,49 +569,15 @@ func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 				return err
 			}
 			n.lost += readers[j].lost
-			if n.refused == "" {
-				n.refused = readers[j].fault
+			if n.fault == "" {
+				n.fault = readers[j].fault
 			}
 		}
-		if err := x.barrier(t, i, true); err != nil {
-			return err
-		}
-		n.stop(t, h)
-	}
-	return x.close(t, channels...)
+		return nil
+	})
 }
 
-// nextReader is the reader that has a message, starting behind the last one; -1
-// when all are complete. With one reader it does not wait: taking does.
-func (x *comparison) nextReader(t *host.Thread, h *driver.Host, readers []*reader, last int) (int, error) {
-	var open []int
-	for i := range readers {
-		if j := (last + 1 + i) % len(readers); readers[j].next < readers[j].total {
-			open = append(open, j)
-		}
-	}
-	switch len(open) {
-	case 0:
-		return -1, nil
-	case 1:
-		return open[0], nil
-	}
-	waits := make([]awaited, len(open))
-	for i, j := range open {
-		p, n := readers[j].of(readers[j].next)
-		waits[i] = awaited{readers[j].channel, p, n}
-	}
-	i, err := x.protocol.any(t, h, waits, readers[open[0]].patience)
-	if err != nil {
-		return -1, err
-	}
-	if i < 0 {
-		i = 0 // to be given up
-	}
-	return open[i], nil
-}
-
-func (x *comparison) tell(t *host.Thread, i int) {
+func (x *comparison) report(t *host.Thread, i int) {
 	if x.config.Progress == nil {
 		return
 	}

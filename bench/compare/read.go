@@ -21,12 +21,7 @@ func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 	if err := s.Endpoint.Dial(t, vipl.At(serverNode, channelName(0)), rig.WaitLimit); err != nil {
 		return err
 	}
-	for i := range x.stages {
-		stage := &x.stages[i]
-		n := &stage.notes[0]
-		if err := x.barrier(t, i, false); err != nil {
-			return err
-		}
+	err = x.eachStage(t, h, 0, false, nil, func(i int, stage *stage, n *note) error {
 		for k := range stage.total {
 			if k == stage.warmup {
 				n.start(t, h)
@@ -37,16 +32,15 @@ func (x *comparison) readClient(t *host.Thread, h *driver.Host) error {
 				return fmt.Errorf("read %d: %w", k, err)
 			}
 			n.rounds = append(n.rounds, t.Now()-began)
-			if err := s.Arena.Check(x.content(i, serverNode, 0), stage.size); err != nil && n.refused == "" {
-				n.refused = err.Error()
+			if err := s.Arena.Check(x.content(i, serverNode, 0), stage.size); err != nil && n.fault == "" {
+				n.fault = err.Error()
 			}
 		}
 		s.Arena.Restore(stage.size)
-		n.stop(t, h)
-		if err := x.barrier(t, i, true); err != nil {
-			return err
-		}
-		x.tell(t, i)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return s.Endpoint.Close(t)
 }

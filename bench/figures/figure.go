@@ -174,16 +174,14 @@ func (s *study) figures() []*figure {
 	return list
 }
 
-func latencies(rows []report.PingPongResult) []point {
-	var p []point
+func latencies(rows []report.PingPongResult) (p []point) {
 	for _, r := range rows {
 		p = append(p, point{x: float64(r.Size), y: micros(r.HalfRTTPs)})
 	}
 	return p
 }
 
-func bandwidths(rows []report.PingPongResult) []point {
-	var p []point
+func bandwidths(rows []report.PingPongResult) (p []point) {
 	for _, r := range rows {
 		p = append(p, point{x: float64(r.Size), y: megabytes(r.Size, r.HalfRTTPs)})
 	}
@@ -291,11 +289,16 @@ func (s *study) zeroFit() string {
 	return "The curve “before the fit” is a prediction: the same card with " + strings.Join(list, ", ") + ", as guessed before any result was seen."
 }
 
-func (s *study) latency() *figure {
-	f := &figure{file: fileLatency, head: "Latency over message length"}
+// figure starts a figure, which has another head for the paper's card.
+func (s *study) figure(file, head, ofPaper string) *figure {
 	if s.paper {
-		f.head = "Figure 7: latency over message length"
+		head = ofPaper
 	}
+	return &figure{file: file, head: head}
+}
+
+func (s *study) latency() *figure {
+	f := s.figure(fileLatency, "Latency over message length", "Figure 7: latency over message length")
 	if len(s.write) == 0 {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
@@ -337,10 +340,7 @@ func (s *study) latency() *figure {
 const predictionOnly = "This profile is not the paper's card, so there is no printed number to compare with: the curve is a prediction of the model."
 
 func (s *study) bandwidth() *figure {
-	f := &figure{file: fileBandwidth, head: "Bandwidth over message length"}
-	if s.paper {
-		f.head = "Figure 8: bandwidth over message length"
-	}
+	f := s.figure(fileBandwidth, "Bandwidth over message length", "Figure 8: bandwidth over message length")
 	if len(s.write) == 0 {
 		f.missing = "The report has no RDMA write that was measured."
 		return f
@@ -460,10 +460,7 @@ func twoPanels(title string, curves []curve, upper string, log bool, below curve
 }
 
 func (s *study) latencyBoth() *figure {
-	f := &figure{file: fileLatencyBoth, head: "Latency of RDMA write and of send and receive"}
-	if s.paper {
-		f.head = "Figure 9: latency of RDMA write and of send and receive"
-	}
+	f := s.figure(fileLatencyBoth, "Latency of RDMA write and of send and receive", "Figure 9: latency of RDMA write and of send and receive")
 	pairs := s.pairs()
 	if len(pairs) == 0 {
 		f.missing = "The report has no length that was measured both by RDMA write and by send and receive."
@@ -502,10 +499,7 @@ func (s *study) latencyBoth() *figure {
 }
 
 func (s *study) bandwidthBoth() *figure {
-	f := &figure{file: fileBandwidthBoth, head: "Bandwidth of RDMA write and of send and receive"}
-	if s.paper {
-		f.head = "Figure 10: bandwidth of RDMA write and of send and receive"
-	}
+	f := s.figure(fileBandwidthBoth, "Bandwidth of RDMA write and of send and receive", "Figure 10: bandwidth of RDMA write and of send and receive")
 	pairs := s.pairs()
 	if len(pairs) == 0 {
 		f.missing = "The report has no length that was measured both by RDMA write and by send and receive."
@@ -532,10 +526,7 @@ func (s *study) bandwidthBoth() *figure {
 }
 
 func (s *study) postReceive() *figure {
-	f := &figure{file: filePostReceive, head: "Processor time of VipPostRecv"}
-	if s.paper {
-		f.head = "Figure 11: processor time of VipPostRecv, a charged constant by construction"
-	}
+	f := s.figure(filePostReceive, "Processor time of VipPostRecv", "Figure 11: processor time of VipPostRecv, a charged constant by construction")
 	var points []point
 	t := table{caption: "VipPostRecv between two readings of the clock", heads: []string{"bytes", "mean, µs", "least, µs", "most, µs"}, align: "rrrr"}
 	for _, r := range s.Results.PostReceive {
@@ -575,10 +566,7 @@ func (s *study) postReceive() *figure {
 const proportionalFrom = 2048
 
 func (s *study) receiveWait() *figure {
-	f := &figure{file: fileReceiveWait, head: "Time of VipRecvWait"}
-	if s.paper {
-		f.head = "Figure 12: time of VipRecvWait"
-	}
+	f := s.figure(fileReceiveWait, "Time of VipRecvWait", "Figure 12: time of VipRecvWait")
 	collect := func(rows []report.ReceiveWaitResult) []point {
 		var points []point
 		for _, r := range rows {
@@ -679,64 +667,4 @@ func (s *study) pipeline() *figure {
 	}
 	f.tables = []table{t}
 	return f
-}
-
-func pingPongTable(caption string, rows []report.PingPongResult) table {
-	t := table{caption: caption, heads: []string{"bytes", "half round trip, µs", "of it hardware, µs", "of it host, µs", "MB/s", "bytes checked"}, align: "rrrrrl"}
-	for _, r := range rows {
-		check := "ok"
-		if !r.Verified {
-			check = "WRONG: " + r.Fault
-		}
-		t.rows = append(t.rows, []string{thousands(int64(r.Size)), fixed(micros(r.HalfRTTPs), 3), fixed(micros(r.HardwarePs), 3), fixed(micros(r.HostPs), 3), fixed(megabytes(r.Size, r.HalfRTTPs), 2), check})
-	}
-	return t
-}
-
-// readTable has reads beside writes of the same level.
-func readTable(reads, writes []report.PingPongResult) table {
-	t := table{caption: "RDMA read and RDMA write over a VI of reliable delivery, as measured", heads: []string{"bytes", "read, µs", "write, µs", "read over write", "read, MB/s", "write, MB/s", "bytes checked"}, align: "rrrrrrl"}
-	for _, r := range reads {
-		row := []string{thousands(int64(r.Size)), fixed(micros(r.HalfRTTPs), 3), "–", "–", fixed(megabytes(r.Size, r.HalfRTTPs), 2), "–", "ok"}
-		check := r
-		if k := slices.IndexFunc(writes, func(w report.PingPongResult) bool { return w.Size == r.Size }); k >= 0 {
-			w := writes[k]
-			row[2], row[3], row[5] = fixed(micros(w.HalfRTTPs), 3), fixed(float64(r.HalfRTTPs)/float64(w.HalfRTTPs), 2), fixed(megabytes(w.Size, w.HalfRTTPs), 2)
-			if check.Verified {
-				check = w
-			}
-		}
-		if !check.Verified {
-			row[6] = "WRONG: " + check.Fault
-		}
-		t.rows = append(t.rows, row)
-	}
-	return t
-}
-
-// modelTable is the measured curve beside that of the model, if the report has
-// it.
-func (s *study) modelTable(protocol, name string) []table {
-	t := table{caption: "Half round trip of " + name + " beside the model, which is not the paper's", heads: []string{"bytes", "model, µs", "measured, µs", "deviation", "accepted", "result"}, align: "rrrrrl"}
-	for _, m := range s.Results.ModelCurve {
-		if m.Protocol != protocol || !s.paper {
-			continue
-		}
-		deviation := "–"
-		if m.ModelPs > 0 {
-			deviation = signed(100*float64(m.MeasuredPs-m.ModelPs)/float64(m.ModelPs), 1) + " %"
-		}
-		t.rows = append(t.rows, []string{thousands(int64(m.Size)), fixed(micros(m.ModelPs), 1), fixed(micros(m.MeasuredPs), 3), deviation, "± " + plain(m.Band*100) + " %", verdict(m.OK)})
-	}
-	if len(t.rows) == 0 {
-		return nil
-	}
-	return []table{t}
-}
-
-func verdict(ok bool) string {
-	if ok {
-		return "ok"
-	}
-	return "miss"
 }

@@ -5,8 +5,8 @@ package report
 import "fmt"
 
 // Envelope is the head of every report's JSON. The command's parameters and
-// results follow it. All but Wall and Error repeats bit for bit for one version,
-// command line and environment.
+// results follow it. All but Wall and Error repeats bit for bit for one
+// version, command line and environment.
 type Envelope struct {
 	Schema string `json:"schema"` // name and version of the format
 

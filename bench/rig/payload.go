@@ -19,8 +19,8 @@ type Pattern struct {
 	Round  int
 }
 
-// Fill writes the pattern. The noise lacks the last step of SplitMix64: with it,
-// other bytes travel, and every recorded digest of frames changes.
+// Fill writes the pattern. The noise lacks the last step of SplitMix64, which
+// would change the frames and so every recorded digest.
 func (p Pattern) Fill(b []byte) {
 	state := p.Seed ^ uint64(p.Sender)<<56 ^ uint64(p.Round)<<24
 	for i := range b {
