@@ -73,8 +73,7 @@ func lostClient(e *Env, collect func(done func([]driver.AsyncError) bool) ([]dri
 		e.That(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI >= 0 && !seen[a.VI])
 		seen[a.VI] = true
 	}
-	_, err := e.NIC.NextError(e.T)
-	e.Is("nothing more", err, vipl.ErrNotDone)
+	e.Is("nothing more", errOf(e.NIC.NextError(e.T)), vipl.ErrNotDone)
 	return nil
 }
 

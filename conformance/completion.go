@@ -96,17 +96,14 @@ func queuedServer(e *Env) error {
 	p := must(e.Serve(tied))
 	other := must(p.Another(tied, 1024))
 	e.nothing("nothing was posted", c)
-	_, err := c.Wait(e.T, 10*host.Microsecond)
-	e.Is("a wait in vain", err, vipl.ErrTimeout)
+	e.Is("a wait in vain", errOf(c.Wait(e.T, 10*host.Microsecond)), vipl.ErrTimeout)
 	receives := map[*Peer]*vipl.Descriptor{}
 	for i, q := range []*Peer{p, other} {
 		receives[q] = must(q.Receive(4096*i, 4096))
 	}
 	e.nothing("nothing has come", c)
-	_, err = p.VI.RecvWait(e.T, host.Second)
-	e.Is("wait on a tied receive queue", err, vipl.ErrResource)
-	_, err = p.VI.SendWait(e.T, host.Second)
-	e.Is("wait on a tied send queue", err, vipl.ErrResource)
+	e.Is("wait on a tied receive queue", errOf(p.VI.RecvWait(e.T, host.Second)), vipl.ErrResource)
+	e.Is("wait on a tied send queue", errOf(p.VI.SendWait(e.T, host.Second)), vipl.ErrResource)
 	e.Is("notify on a tied queue", p.VI.RecvNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrResource)
 	check(p.Meet(0))
 	for i := range queuedMessages {
@@ -139,10 +136,8 @@ func cqLifeClient(e *Env) error {
 	e.That("as many as there may be", largest.Entries() == q.MaxCQEntries)
 	e.Is("destroy", largest.Destroy(e.T), nil)
 	e.Is("again", largest.Destroy(e.T), vipl.ErrInvalidParameter)
-	_, err := largest.Done(e.T)
-	e.Is("done on what was destroyed", err, vipl.ErrInvalidParameter)
-	_, err = largest.Wait(e.T, host.Second)
-	e.Is("wait on it", err, vipl.ErrInvalidParameter)
+	e.Is("done on what was destroyed", errOf(largest.Done(e.T)), vipl.ErrInvalidParameter)
+	e.Is("wait on it", errOf(largest.Wait(e.T, host.Second)), vipl.ErrInvalidParameter)
 	e.Is("resize it", largest.Resize(e.T, 4), vipl.ErrInvalidParameter)
 	e.Is("notify on it", largest.Notify(e.T, func(*host.Thread, vipl.Completion) {}), vipl.ErrInvalidParameter)
 	e.Is("a VI on it", errOf(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: largest})), vipl.ErrInvalidParameter)
@@ -173,8 +168,7 @@ func cqLifeClient(e *Env) error {
 	e.Is("destroy the VI", v.Destroy(e.T), nil)
 	e.Is("destroy", c.Destroy(e.T), nil)
 	e.Is("close the other handle", stranger.Close(e.T), nil)
-	_, err = foreign.Done(e.T)
-	e.Is("done after the handle was closed", err, vipl.ErrInvalidParameter)
+	e.Is("done after the handle was closed", errOf(foreign.Done(e.T)), vipl.ErrInvalidParameter)
 
 	// All of the card, then one more.
 	var made []*vipl.CQ
@@ -217,8 +211,7 @@ func resizeServer(e *Env) error {
 	for round := range resizeRounds {
 		var posted []*vipl.Descriptor
 		for i := range resizeBurst {
-			d := must(p.Receive(64*i, 2))
-			posted = append(posted, d)
+			posted = append(posted, must(p.Receive(64*i, 2)))
 		}
 		check(p.Meet(0))
 		for i, want := range posted {
@@ -232,8 +225,7 @@ func resizeServer(e *Env) error {
 		}
 		e.nothing("no entry twice", c)
 	}
-	_, err := e.NIC.NextError(e.T)
-	e.Is("nothing asynchronous", err, vipl.ErrNotDone)
+	e.Is("nothing asynchronous", errOf(e.NIC.NextError(e.T)), vipl.ErrNotDone)
 	return p.Settled(0)
 }
 
@@ -263,8 +255,7 @@ func overrunServer(e *Env) error {
 		}
 		var posted []*vipl.Descriptor
 		for range overrunMessages {
-			d := must(p.Receive(0, 4))
-			posted = append(posted, d)
+			posted = append(posted, must(p.Receive(0, 4)))
 		}
 		check(p.Meet(0))
 		check(p.Quiet())
@@ -337,8 +328,7 @@ func flushedClient(e *Env) error {
 	check(p.Meet(1)) // the server sends two messages
 	for range 2 {
 		e.Entry("what came before", receives, p.VI, true)
-		_, err := p.VI.RecvDone(e.T)
-		e.Is("what came before", err, nil)
+		e.Is("what came before", errOf(p.VI.RecvDone(e.T)), nil)
 	}
 	flushed("behind a descriptor that cannot be reached", 3, true)
 	p.Asynchronous("it is told", layout.AsyncErrorPostDescriptor, p.VI)
@@ -444,8 +434,7 @@ func notifyServer(e *Env) error {
 		}), nil)
 	}
 	for range notified {
-		d := must(p.Receive(0, 4))
-		posted = append(posted, d)
+		posted = append(posted, must(p.Receive(0, 4)))
 	}
 	for i := range notified - 2 {
 		register(i)
@@ -466,8 +455,7 @@ func notifyServer(e *Env) error {
 	for _, d := range told {
 		e.That("complete", d.Status().Done() && d.Status()&vipl.DescriptorErrorMask == 0 && d.Length() == 4)
 	}
-	_, err := p.VI.RecvDone(e.T)
-	e.Is("they were taken", err, vipl.ErrDescriptor)
+	e.Is("they were taken", errOf(p.VI.RecvDone(e.T)), vipl.ErrDescriptor)
 
 	// A completion queue, with a handler that registers itself again.
 	for range notified {
@@ -477,8 +465,7 @@ func notifyServer(e *Env) error {
 	var handler func(*host.Thread, vipl.Completion)
 	handler = func(t *host.Thread, got vipl.Completion) {
 		e.That("the right queue", got == vipl.Completion{VI: tied.VI, Receive: true})
-		_, err := got.Done(t)
-		e.Is("its descriptor is complete", err, nil)
+		e.Is("its descriptor is complete", errOf(got.Done(t)), nil)
 		entries++
 		e.Is("register again", c.Notify(t, handler), nil)
 	}
@@ -513,8 +500,7 @@ func notifyServer(e *Env) error {
 	// A wait on another queue calls handlers too; a broken VI ends all.
 	if posted, told, calls = nil, nil, nil; true {
 		for range notified + 1 {
-			d := must(p.Receive(0, 4))
-			posted = append(posted, d)
+			posted = append(posted, must(p.Receive(0, 4)))
 		}
 	}
 	for i := range notified + 1 {
@@ -574,15 +560,12 @@ func sleepServer(e *Env) error {
 		}
 	}
 	before := e.T.Now()
-	_, err := p.VI.RecvWait(e.T, 100*host.Microsecond)
-	e.Is("a wait in vain", err, vipl.ErrTimeout)
+	e.Is("a wait in vain", errOf(p.VI.RecvWait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
 	if e.T.Timed() {
 		e.That("for as long as it says", e.T.Now()-before >= 100*host.Microsecond && e.T.Now()-before < 200*host.Microsecond)
 	}
-	_, err = p.VI.RecvWait(e.T, 0)
-	e.Is("a wait of no time", err, vipl.ErrTimeout)
-	_, err = c.Wait(e.T, 100*host.Microsecond)
-	e.Is("a wait in vain for an entry", err, vipl.ErrTimeout)
+	e.Is("a wait of no time", errOf(p.VI.RecvWait(e.T, 0)), vipl.ErrTimeout)
+	e.Is("a wait in vain for an entry", errOf(c.Wait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
 	check(p.Meet(0))
 	for i := range slept {
 		p.Take(fmt.Sprintf("message %d", i), posted[0][i], Received(4000*i))
@@ -598,8 +581,7 @@ func sleepServer(e *Env) error {
 		d, err := p.VI.RecvWait(e.T, host.Second)
 		e.Flushed("the peer left", d, err)
 	}
-	_, err = p.VI.RecvWait(e.T, host.Second)
-	e.Is("nothing is left", err, vipl.ErrDescriptor)
+	e.Is("nothing is left", errOf(p.VI.RecvWait(e.T, host.Second)), vipl.ErrDescriptor)
 	for range 2 {
 		e.Entry("the peer left", c, tied.VI, true)
 		d, err := tied.VI.RecvDone(e.T)

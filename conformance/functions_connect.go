@@ -28,15 +28,13 @@ func waitCases(l *caseList) {
 	})
 	l.add("ConnectWait", "timeout 0, no request", vipl.ErrTimeout, func(f *fixture) error { _, err := f.nic.ConnectWait(f.T, f.here(), 0); return err })
 	l.add("ConnectWait", "no request in time", vipl.ErrTimeout, func(f *fixture) error {
-		_, err := f.nic.ConnectWait(f.T, f.here(), host.Millisecond)
-		return err
+		return errOf(f.nic.ConnectWait(f.T, f.here(), host.Millisecond))
 	})
 	l.add("ConnectWait", "discriminator of 33 bytes", invalid, func(f *fixture) error { _, err := f.nic.ConnectWait(f.T, tooLong, 0); return err })
 	l.add("ConnectWait", "another thread closes the NIC handle", noResource, func(f *fixture) error {
 		n := must(vipl.OpenNIC(f.T, f.H))
 		f.soon(func(t *host.Thread) { _ = n.Close(t) })
-		_, err := n.ConnectWait(f.T, f.here(), vipl.Infinite)
-		return err
+		return errOf(n.ConnectWait(f.T, f.here(), vipl.Infinite))
 	})
 }
 
@@ -113,8 +111,7 @@ func rejectCases(l *caseList) {
 func requestCases(l *caseList) {
 	l.onVI("ConnectRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
 		if v == nil {
-			_, err := v.ConnectRequest(f.T, f.here(), f.there(), host.Millisecond)
-			return err
+			return errOf(v.ConnectRequest(f.T, f.here(), f.there(), host.Millisecond))
 		}
 		f.name += "'"
 		f.partner("accept", f.name)
@@ -128,8 +125,7 @@ func requestCases(l *caseList) {
 		l.add("ConnectRequest", when, want, func(f *fixture) error { return call(f, f.create(vipl.VIAttributes{})) })
 	}
 	requests("nobody waits", vipl.ErrNoMatch, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, f.here(), f.there(), vipl.Infinite)
-		return err
+		return errOf(v.ConnectRequest(f.T, f.here(), f.there(), vipl.Infinite))
 	})
 	requests("the server rejects", vipl.ErrReject, func(f *fixture, v *vipl.VI) error {
 		f.partner("reject", f.name)
@@ -140,8 +136,7 @@ func requestCases(l *caseList) {
 		return f.request(v)
 	})
 	requests("no node has the address", vipl.ErrTimeout, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), host.Millisecond)
-		return err
+		return errOf(v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), host.Millisecond))
 	})
 	requests("the remote host is the own one", vipl.ErrNotReachable, func(f *fixture, v *vipl.VI) error {
 		began := f.T.Now()
@@ -154,21 +149,17 @@ func requestCases(l *caseList) {
 		return err
 	})
 	requests("timeout 0", invalid, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, f.here(), f.there(), 0)
-		return err
+		return errOf(v.ConnectRequest(f.T, f.here(), f.there(), 0))
 	})
 	requests("remote discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, f.here(), tooLong, host.Millisecond)
-		return err
+		return errOf(v.ConnectRequest(f.T, f.here(), tooLong, host.Millisecond))
 	})
 	requests("local discriminator of 33 bytes", invalid, func(f *fixture, v *vipl.VI) error {
-		_, err := v.ConnectRequest(f.T, tooLong, f.there(), host.Millisecond)
-		return err
+		return errOf(v.ConnectRequest(f.T, tooLong, f.there(), host.Millisecond))
 	})
 	requests("another thread disconnects the VI", noResource, func(f *fixture, v *vipl.VI) error {
 		f.soon(func(t *host.Thread) { _ = v.Disconnect(t) })
-		_, err := v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), 50*host.Millisecond)
-		return err
+		return errOf(v.ConnectRequest(f.T, f.here(), vipl.At(500, ""), 50*host.Millisecond))
 	})
 	l.onVI("Disconnect", inAnyState(success), func(f *fixture, v *vipl.VI) error { return errors.Join(v.Disconnect(f.T), v.Disconnect(f.T)) })
 }

@@ -32,8 +32,7 @@ func cqCases(l *caseList) {
 		for range f.nic.Query().MaxCQ {
 			must(f.nic.CreateCQ(f.T, 1))
 		}
-		_, err := f.nic.CreateCQ(f.T, 1)
-		return err
+		return errOf(f.nic.CreateCQ(f.T, 1))
 	})
 	entry := func(*host.Thread, vipl.Completion) {}
 	for _, way := range []struct {

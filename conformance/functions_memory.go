@@ -24,8 +24,7 @@ func tagCases(l *caseList) {
 		if err := allTags(f); !errors.Is(err, vipl.ErrResource) {
 			check(err)
 		}
-		_, err := vipl.OpenNIC(f.T, f.H)
-		return err
+		return errOf(vipl.OpenNIC(f.T, f.H))
 	}).slow = true
 	l.onNIC("DestroyPtag", func(f *fixture, n *vipl.NIC) error { return n.DestroyPtag(f.T, 1) })
 	l.add("DestroyPtag", "a tag", success, func(f *fixture) error { return f.nic.DestroyPtag(f.T, must(f.nic.CreatePtag(f.T))) })
@@ -70,8 +69,7 @@ var memAttributes = []struct {
 // registerCases are those of RegisterMem.
 func registerCases(l *caseList) {
 	l.onNIC("RegisterMem", func(f *fixture, n *vipl.NIC) error {
-		_, err := n.RegisterMem(f.T, f.buf.Address(), 16, vipl.MemAttributes{})
-		return err
+		return errOf(n.RegisterMem(f.T, f.buf.Address(), 16, vipl.MemAttributes{}))
 	})
 	register := func(when string, want vipl.Status, address func(f *fixture) uint64, length uint64, a func(f *fixture) vipl.MemAttributes) *Case {
 		return l.add("RegisterMem", when, want, func(f *fixture) error {
@@ -105,8 +103,7 @@ func registerCases(l *caseList) {
 		for range f.nic.Query().MaxRegisterRegions {
 			must(f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{}))
 		}
-		_, err := f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{})
-		return err
+		return errOf(f.nic.RegisterMem(f.T, f.buf.Address(), 1, vipl.MemAttributes{}))
 	})
 	for _, c := range memAttributes {
 		register(c.when, c.want, at(0), 64, c.a).Needs = c.needs
@@ -123,8 +120,7 @@ func regionCases(l *caseList) {
 			return n.DeregisterMem(f.T, address, h)
 		}},
 		{"QueryMem", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
-			_, err := n.QueryMem(f.T, address, h)
-			return err
+			return errOf(n.QueryMem(f.T, address, h))
 		}},
 		{"SetMemAttributes", func(f *fixture, n *vipl.NIC, address uint64, h vipl.MemHandle) error {
 			return n.SetMemAttributes(f.T, address, h, vipl.MemAttributes{EnableRDMAWrite: true})

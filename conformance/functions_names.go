@@ -18,8 +18,7 @@ func errorCases(l *caseList) {
 	l.add("ErrorCallback", "a handler", success, func(f *fixture) error { return f.nic.ErrorCallback(handler) })
 	l.add("ErrorCallback", "nil, for the default", success, func(f *fixture) error { return f.nic.ErrorCallback(nil) })
 	l.onNIC("QuerySystemManagementInfo", func(f *fixture, n *vipl.NIC) error {
-		_, err := n.QuerySystemManagementInfo(f.T, vipl.Autodiscovery)
-		return err
+		return errOf(n.QuerySystemManagementInfo(f.T, vipl.Autodiscovery))
 	})
 	l.add("QuerySystemManagementInfo", "InfoType: 1, autodiscovery", success, func(f *fixture) error {
 		l, err := f.nic.QuerySystemManagementInfo(f.T, vipl.Autodiscovery)
@@ -28,8 +27,7 @@ func errorCases(l *caseList) {
 	})
 	for _, kind := range []int{0, 2, -1} {
 		l.add("QuerySystemManagementInfo", fmt.Sprintf("InfoType: %d", kind), invalid, func(f *fixture) error {
-			_, err := f.nic.QuerySystemManagementInfo(f.T, kind)
-			return err
+			return errOf(f.nic.QuerySystemManagementInfo(f.T, kind))
 		})
 	}
 	names := []struct {
@@ -71,8 +69,7 @@ func errorCases(l *caseList) {
 	}
 	l.add("NSGetHostByAddr", "no such node", vipl.ErrNameService, func(f *fixture) error {
 		check(f.nic.NSInit(f.T))
-		_, err := f.nic.NSGetHostByAddr(f.T, vipl.At(2, ""))
-		return err
+		return errOf(f.nic.NSGetHostByAddr(f.T, vipl.At(2, "")))
 	})
 	l.add("NSGetHostByAddr", "with any discriminator", success, func(f *fixture) error {
 		check(f.nic.NSInit(f.T))

@@ -50,14 +50,12 @@ func peerCases(l *caseList) {
 		resultCases(l, way)
 	}
 	l.add("ConnectPeerDone", "the peer has not asked", vipl.ErrNotDone, func(f *fixture) error {
-		_, err := f.in(statePending, vipl.VIAttributes{}).ConnectPeerDone(f.T)
-		return err
+		return errOf(f.in(statePending, vipl.VIAttributes{}).ConnectPeerDone(f.T))
 	})
 	l.add("ConnectPeerWait", "another thread disconnects the VI", noResource, func(f *fixture) error {
 		v := f.in(statePending, vipl.VIAttributes{})
 		f.soon(func(t *host.Thread) { _ = v.Disconnect(t) })
-		_, err := v.ConnectPeerWait(f.T)
-		return err
+		return errOf(v.ConnectPeerWait(f.T))
 	})
 }
 
@@ -73,8 +71,7 @@ func resultCases(l *caseList, way peerWay) {
 		return err
 	})
 	l.onVI(way.function, map[string]vipl.Status{stateIdle: wrongState, stateConnected: wrongState, stateError: wrongState}, func(f *fixture, v *vipl.VI) error {
-		_, err := way.call(f, v)
-		return err
+		return errOf(way.call(f, v))
 	})
 	for _, c := range []struct {
 		when, partner string
@@ -116,7 +113,6 @@ func resultCases(l *caseList, way peerWay) {
 	l.add(way.function, "after Disconnect", wrongState, func(f *fixture) error {
 		v := f.in(statePending, vipl.VIAttributes{})
 		check(v.Disconnect(f.T))
-		_, err := way.call(f, v)
-		return err
+		return errOf(way.call(f, v))
 	})
 }

@@ -129,29 +129,25 @@ func (q workQueue) doneCases(l *caseList) {
 		l.add(q.done, "nothing has come", vipl.ErrNotDone, func(f *fixture) error {
 			v := f.create(vipl.VIAttributes{})
 			check(q.doPost(f, v, q.descriptor(f)))
-			_, err := q.doDone(f, v)
-			return err
+			return errOf(q.doDone(f, v))
 		})
 		for _, timeout := range []host.Time{0, host.Millisecond} {
 			l.add(q.wait, fmt.Sprintf("nothing comes, timeout %v", timeout), vipl.ErrTimeout, func(f *fixture) error {
 				v := f.create(vipl.VIAttributes{})
 				check(q.doPost(f, v, q.descriptor(f)))
-				_, err := q.doWait(f, v, timeout)
-				return err
+				return errOf(q.doWait(f, v, timeout))
 			})
 		}
 	} else {
 		l.add(q.done, "right behind the post", vipl.ErrNotDone, func(f *fixture) error {
 			v := f.in(stateConnected, vipl.VIAttributes{})
 			check(q.doPost(f, v, q.descriptor(f)))
-			_, err := q.doDone(f, v)
-			return err
+			return errOf(q.doDone(f, v))
 		}).Only = driver.DeviceHvia // the kernel of M-VIA has seen to it by then
 		l.add(q.wait, "right behind the post, timeout 0", vipl.ErrTimeout, func(f *fixture) error {
 			v := f.in(stateConnected, vipl.VIAttributes{})
 			check(q.doPost(f, v, q.descriptor(f)))
-			_, err := q.doWait(f, v, 0)
-			return err
+			return errOf(q.doWait(f, v, 0))
 		}).Only = driver.DeviceHvia
 	}
 }

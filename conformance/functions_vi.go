@@ -37,8 +37,7 @@ func viCases(l *caseList) {
 		for range f.nic.Query().MaxVI {
 			f.create(vipl.VIAttributes{})
 		}
-		_, err := f.nic.CreateVI(f.T, vipl.VIAttributes{})
-		return err
+		return errOf(f.nic.CreateVI(f.T, vipl.VIAttributes{}))
 	})
 	attributeCases(l, "CreateVi", func(f *fixture, a vipl.VIAttributes) error { _, err := f.nic.CreateVI(f.T, a); return err })
 	l.onVI("DestroyVi", onlyIdle, func(f *fixture, v *vipl.VI) error { return v.Destroy(f.T) })

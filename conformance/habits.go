@@ -92,8 +92,7 @@ func (e *Env) met(a vipl.VIAttributes) (*Peer, []*vipl.Descriptor, error) {
 	p := must(e.Prepare(a))
 	var list []*vipl.Descriptor
 	for i := range habitMessages {
-		d := must(p.Receive(64*i, 64))
-		list = append(list, d)
+		list = append(list, must(p.Receive(64*i, 64)))
 	}
 	return p, list, p.Redial(1)
 }
@@ -141,8 +140,7 @@ func noMatchHabit(e *Env) error {
 	p := must(e.Prepare(Writable))
 	for range 20 {
 		before := e.T.Now()
-		_, err := p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)
-		e.Is("nobody waits", err, vipl.ErrNoMatch)
+		e.Is("nobody waits", errOf(p.VI.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(1, "nobody"), host.Second)), vipl.ErrNoMatch)
 		e.That(fmt.Sprintf("after %v", e.T.Now()-before), e.T.Now()-before < host.Millisecond)
 		p.InState("afterwards", vipl.Idle)
 	}
@@ -198,8 +196,7 @@ func entryHabit(e *Env) error {
 		e.That("in order", d == list[receives])
 		receives++
 	}
-	_, err := c.Done(e.T)
-	e.Is("no entry is left", err, vipl.ErrNotDone)
+	e.Is("no entry is left", errOf(c.Done(e.T)), vipl.ErrNotDone)
 	e.That("as many of each", sends == habitMessages && receives == habitMessages)
 	return p.drained()
 }

@@ -23,8 +23,7 @@ const (
 // carve registers n regions of p's buffer, every other one for RDMA writes.
 func (p *Peer) carve(n int) (all []*vipl.Region, err error) {
 	for i := range n {
-		r := must(p.NIC.RegisterMem(p.T, p.buf.Address()+uint64(i*offeredStep), offeredBytes, vipl.MemAttributes{EnableRDMAWrite: i%2 == 0}))
-		all = append(all, r)
+		all = append(all, must(p.NIC.RegisterMem(p.T, p.buf.Address()+uint64(i*offeredStep), offeredBytes, vipl.MemAttributes{EnableRDMAWrite: i%2 == 0})))
 	}
 	return all, nil
 }
@@ -54,8 +53,7 @@ func (p *Peer) writeOffered(r vipl.RemoteRegion, value byte) error {
 		p.Mem.Bytes()[bufferBytes-64+i] = value
 	}
 	must(p.Write(bufferBytes-64, 64, Remote{r.Address, r.Handle}, 0))
-	_, err := p.VI.SendWait(p.T, host.Second)
-	return err
+	return errOf(p.VI.SendWait(p.T, host.Second))
 }
 
 func (p *Peer) written(what string, r *vipl.Region, value byte) error {

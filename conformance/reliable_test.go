@@ -99,8 +99,7 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 		cut = true
 		var posted []*vipl.Descriptor
 		for range 3 {
-			d := must(p.Send(0, 4000))
-			posted = append(posted, d)
+			posted = append(posted, must(p.Send(0, 4000)))
 		}
 		p.Sent("nothing comes through", posted[0], DidSend(0).failed(transportError))
 		p.Sent("behind it", posted[1], DidSend(0).failed(FlushedError))

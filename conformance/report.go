@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"hvia/driver"
 	"hvia/fabric"
@@ -96,22 +95,22 @@ func (r *Report) count(v Verdict, function string) (n int) {
 
 // WriteText writes a line for each function, and the failures below.
 func (r *Report) WriteText(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "%s\tcases\tpass\tfail\tnot supported\t\n", r.Device)
-	line := func(name, function string) {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t\n", name, r.count("", function), r.count(Pass, function), r.count(Fail, function), r.count(NotSupported, function))
-	}
 	var functions []string
+	width := len(r.Device)
 	for _, x := range r.Results {
 		if !slices.Contains(functions, x.Function) {
 			functions = append(functions, x.Function)
-			line(x.Function, x.Function)
+			width = max(width, len(x.Function))
 		}
 	}
-	line("all", "")
-	if err := table.Flush(); err != nil {
-		return err
+	fmt.Fprintf(w, "%-*s  cases  pass  fail  not supported\n", width, r.Device)
+	line := func(name, function string) {
+		fmt.Fprintf(w, "%-*s  %5d  %4d  %4d  %13d\n", width, name, r.count("", function), r.count(Pass, function), r.count(Fail, function), r.count(NotSupported, function))
 	}
+	for _, f := range functions {
+		line(f, f)
+	}
+	line("all", "")
 	for _, x := range r.Results {
 		switch x.Verdict {
 		case Fail:

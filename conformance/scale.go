@@ -29,11 +29,9 @@ var scales = []Scenario{
 func (p *Peer) all() ([]*vipl.VI, error) {
 	list := []*vipl.VI{p.VI}
 	for range p.NIC.Query().MaxVI - 1 {
-		v := must(p.NIC.CreateVI(p.T, vipl.VIAttributes{}))
-		list = append(list, v)
+		list = append(list, must(p.NIC.CreateVI(p.T, vipl.VIAttributes{})))
 	}
-	_, err := p.NIC.CreateVI(p.T, vipl.VIAttributes{})
-	p.Is("one VI more", err, vipl.ErrResource)
+	p.Is("one VI more", errOf(p.NIC.CreateVI(p.T, vipl.VIAttributes{})), vipl.ErrResource)
 	p.That(fmt.Sprintf("%d VIs", len(list)), len(list) == 256)
 	return list, nil
 }
@@ -138,8 +136,7 @@ func regionsClient(e *Env) error {
 		step(err, "region %d", i)
 		list = append(list, r)
 	}
-	_, err := e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
-	e.Is("one region more", err, vipl.ErrResource)
+	e.Is("one region more", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), vipl.ErrResource)
 	for _, i := range []int{0, scaleRegions / 2, len(list) - 1} {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, list[i].Segment(0, 4090))
@@ -149,8 +146,7 @@ func regionsClient(e *Env) error {
 	for i, r := range list {
 		step(r.Deregister(e.T), "region %d", i)
 	}
-	_, err = e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})
-	e.Is("now there is room", err, nil)
+	e.Is("now there is room", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), nil)
 	return p.Settled(1)
 }
 
@@ -161,10 +157,8 @@ func largeServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	b := must(e.NIC.Alloc(e.T, largeRegion))
 	r := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true}))
-	_, err := e.NIC.RegisterMem(e.T, b.Address(), largeRegion+1, vipl.MemAttributes{})
-	e.Is("one byte more than there is", err, vipl.ErrInvalidParameter)
-	_, err = e.NIC.Alloc(e.T, 1<<30)
-	e.Is("more than the node has", err, vipl.ErrResource)
+	e.Is("one byte more than there is", errOf(e.NIC.RegisterMem(e.T, b.Address(), largeRegion+1, vipl.MemAttributes{})), vipl.ErrInvalidParameter)
+	e.Is("more than the node has", errOf(e.NIC.Alloc(e.T, 1<<30)), vipl.ErrResource)
 	check(errors.Join(p.tellRegion(0, r), p.awaits("written")))
 	for i, at := range largeOffsets {
 		if n := min(65536, largeRegion-at); !bytes.Equal(r.Bytes()[at:at+n], Pattern(n, i)) {

@@ -199,8 +199,7 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	server := func(p *Peer) error {
 		var posted []*vipl.Descriptor
 		for i := range streamMessages + 1 { // behind the last message there is a descriptor, too
-			d := must(p.Receive(source(i), streamBytes))
-			posted = append(posted, d)
+			posted = append(posted, must(p.Receive(source(i), streamBytes)))
 		}
 		for i, d := range posted[:streamMessages] {
 			what := fmt.Sprintf("message %d of the stream", i)

@@ -157,14 +157,12 @@ func (x *lossyMix) side(side int) Main {
 			if !o.kind.receives() {
 				continue
 			}
-			d := must(p.Receive(0, transferLongest))
-			receives = append(receives, d)
+			receives = append(receives, must(p.Receive(0, transferLongest)))
 		}
 		check(p.Meet(1 - side))
 		begin := e.T.Now()
 		for _, o := range x.sides[side] {
-			d := must(p.transferOf(o.kind, 0, o.n, to, 0))
-			posted = append(posted, d)
+			posted = append(posted, must(p.transferOf(o.kind, 0, o.n, to, 0)))
 		}
 		for i, o := range x.sides[side] {
 			d, err := p.VI.SendWait(e.T, 20*host.Second)

@@ -132,8 +132,7 @@ func TestTransportLinkOutage(t *testing.T) {
 				check(peers[0].until(cornerBegin + 10*host.Microsecond))
 				var posted []*vipl.Descriptor
 				for _, q := range peers {
-					d := must(q.Write(0, n, to, 0))
-					posted = append(posted, d)
+					posted = append(posted, must(q.Write(0, n, to, 0)))
 				}
 				all := must(peers[0].events(end))
 				reported(e, "client", all, peers)

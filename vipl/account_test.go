@@ -49,13 +49,11 @@ func TestAccountOfTheLibrary(t *testing.T) {
 		var p *conformance.Peer
 		calls := c.AgentCall
 		check(account(e, "create VI", host.Account{host.LayerAgent: calls}, func() error {
-			_, err := e.NIC.CreateVI(e.T, conformance.Writable)
-			return err
+			return errOf(e.NIC.CreateVI(e.T, conformance.Writable))
 		}))
 		p = must(e.Prepare(conformance.Writable))
 		check(account(e, "post", host.Account{host.LayerLibrary: c.Post}, func() error {
-			_, err := p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0)
-			return err
+			return errOf(p.Write(0, 4, conformance.Remote{Address: p.Mem.Address(), Handle: p.Mem.Handle()}, 0))
 		}))
 		check(account(e, "send wait", host.Account{host.LayerLibrary: c.SendDone}, func() error {
 			d, err := p.VI.SendWait(e.T, host.Second)
@@ -63,16 +61,14 @@ func TestAccountOfTheLibrary(t *testing.T) {
 			return nil
 		}))
 		_ = account(e, "empty", host.Account{host.LayerLibrary: c.ReceiveDone}, func() error {
-			_, err := p.VI.RecvDone(e.T)
-			e.Is("empty", err, vipl.ErrDescriptor)
+			e.Is("empty", errOf(p.VI.RecvDone(e.T)), vipl.ErrDescriptor)
 			return nil
 		})
 		// An empty poll is polling.
 		must(p.Receive(0, 16))
 		before := e.T.Spent()
-		_, err := p.VI.RecvDone(e.T)
-		e.Is("nothing came", err, vipl.ErrNotDone)
-		e.That("a look that finds nothing", e.T.Spent().Less(before) == host.Account{host.LayerPoll: c.PollPeriod()})
+		e.Is("nothing came", errOf(p.VI.RecvDone(e.T)), vipl.ErrNotDone)
+		e.That("an empty poll", e.T.Spent().Less(before) == host.Account{host.LayerPoll: c.PollPeriod()})
 		return p.VI.Disconnect(e.T)
 	})
 }

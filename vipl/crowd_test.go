@@ -147,7 +147,7 @@ func (m *member) ask(t *host.Thread, limit int) error {
 // say posts message number m.sent. The mutex is held.
 func (m *member) say(t *host.Thread) error {
 	if len(m.free) == 0 {
-		return errors.New("more sends are under way than the window allows")
+		return errors.New("more sends are in flight than the window allows")
 	}
 	d := m.free[0]
 	m.free = m.free[1:]

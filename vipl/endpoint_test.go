@@ -70,8 +70,7 @@ func TestEndpointMessages(t *testing.T) {
 				e.Is("receive", err, nil)
 				e.That(fmt.Sprintf("message %d", i), bytes.Equal(got, message))
 			}
-			_, err := p.Recv(e.T, host.Millisecond)
-			e.Is("no message", err, vipl.ErrTimeout)
+			e.Is("no message", errOf(p.Recv(e.T, host.Millisecond)), vipl.ErrTimeout)
 			e.Is("too long", p.Send(e.T, make([]byte, endpoint.MaxMessage+1), host.Second), vipl.ErrInvalidParameter)
 			if level != vipl.Unreliable {
 				e.Is("read", p.Read(e.T, 100, 1900, 2000, host.Second), nil)

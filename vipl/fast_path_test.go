@@ -118,8 +118,7 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 		}
 		var list []*vipl.Descriptor
 		for i := range fastWindow {
-			d := must(p.Buffer.Descriptor(4096+128*i, 1))
-			list = append(list, d)
+			list = append(list, must(p.Buffer.Descriptor(4096+128*i, 1)))
 		}
 		looks := must(fast(e, p, list, mark))
 		report(looks)

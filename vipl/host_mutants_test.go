@@ -9,16 +9,16 @@ import (
 // hostMutants are bugs of agent and library at the reliable levels, with
 // completion queues and notifications, in files below the root.
 var hostMutants = []mutant{
-	{"a lost connection is told twice", "driver/agent_vi.go", "	if v.lost {\n", "	if false {\n"},
-	{"the next connection's loss is not told", "driver/agent_vi.go", "	v.lost = false\n", ""},
-	{"the peer is told before it has been refused", "driver/agent_vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
+	{"a lost connection is reported twice", "driver/agent_vi.go", "	if v.lost {\n", "	if false {\n"},
+	{"the loss of the next connection is not reported", "driver/agent_vi.go", "	v.lost = false\n", ""},
+	{"the peer is notified before its NAK", "driver/agent_vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
 	{"what was posted is not flushed", "driver/agent_vi.go", "		a.Disconnect(index)\n		a.setState(index, layout.VIStateError)\n", "		a.setState(index, layout.VIStateError)\n"},
 	{"a broken VI wakes nobody", "driver/agent_vi.go", "		defer a.raiseAll(index, v)\n", ""},
-	{"a refused write does not break the connection", "driver/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
+	{"a NAKed write does not break the connection", "driver/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
 	{"reads are allowed at the unreliable level", "driver/agent_vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
 	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
 	{"entries are not given back", "vipl/cq.go", "	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
-	{"rounds of a ring are not told apart", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
+	{"rounds of a ring are not distinguished", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
 	{"what the library flushes has no entry", "vipl/cq.go", "		c.pending = append(c.pending, Completion{v, receive})\n", ""},
 	{"what the library flushes goes before what has come", "vipl/cq.go", "	for c.pull() {\n	}\n	for range n {", "	for range n {"},
 	{"entries of a destroyed VI stay", "vipl/cq.go", "	c.pending = slices.DeleteFunc(c.pending, func(e Completion) bool { return e.VI == v })\n", ""},

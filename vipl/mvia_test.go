@@ -115,7 +115,7 @@ func TestAccountOfMvia(t *testing.T) {
 			return nil
 		})
 		d = must(p.Send(0, 4))
-		_ = spent(e, "a look that finds nothing has the kernel look into the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
+		_ = spent(e, "an empty poll has the kernel check the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
 			got, err := p.VI.SendDone(e.T)
 			e.Is("done", err, nil)
 			e.That("in order", got == d)
@@ -145,8 +145,7 @@ func TestAccountOfMvia(t *testing.T) {
 		}))
 		var others []*vipl.Descriptor
 		for range 2 {
-			d := must(p.Receive(0, n))
-			others = append(others, d)
+			others = append(others, must(p.Receive(0, n)))
 		}
 		check(p.Meet(0))
 		before := e.H.Spent()
@@ -166,17 +165,15 @@ func TestAccountOfMvia(t *testing.T) {
 
 		// A wait that times out slept, too.
 		must(p.Receive(0, n))
-		_ = spent(e, "a wait in vain", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
+		_ = spent(e, "a wait that times out", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
 			began := e.T.Now()
-			_, err := p.VI.RecvWait(e.T, host.Millisecond)
-			e.Is("nothing comes", err, vipl.ErrTimeout)
+			e.Is("nothing comes", errOf(p.VI.RecvWait(e.T, host.Millisecond)), vipl.ErrTimeout)
 			took := e.T.Now() - began
 			e.That(fmt.Sprintf("it took %v", took), took == host.Millisecond+wakePrice+switchPrice)
 			return nil
 		})
 		_ = spent(e, "a look", host.Account{host.LayerPoll: c.PollPeriod()}, func() error {
-			_, err := p.VI.RecvDone(e.T)
-			e.Is("nothing came", err, vipl.ErrNotDone)
+			e.Is("nothing came", errOf(p.VI.RecvDone(e.T)), vipl.ErrNotDone)
 			return nil
 		})
 		return p.Settled(0)
@@ -257,8 +254,7 @@ func TestThreadsPostOnOneVI(t *testing.T) {
 			const room = 16
 			var posted []*vipl.Descriptor
 			for i := range each * threads {
-				d := must(p.Receive(i%room*size, size))
-				posted = append(posted, d)
+				posted = append(posted, must(p.Receive(i%room*size, size)))
 			}
 			check(p.Meet(0))
 			seen := map[uint32]bool{}
@@ -382,8 +378,7 @@ func interrupted(t *testing.T, c interruption) {
 // A host's device is M-VIA or the card; M-VIA needs a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	open := fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
-		_, err := vipl.OpenNIC(t, h)
-		return err
+		return errOf(vipl.OpenNIC(t, h))
 	}}
 	for _, c := range []struct {
 		name         string
@@ -414,8 +409,7 @@ func TestMviaInFreeModeIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := fabric.Run(ctx, fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Mode: sim.Free}}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
-		_, err := vipl.OpenNIC(t, h)
-		return err
+		return errOf(vipl.OpenNIC(t, h))
 	}})
 	require.ErrorIs(t, err, host.ErrInvalidParameter)
 	require.ErrorContains(t, err, "timed mode")
@@ -444,16 +438,14 @@ func TestNICThatDies(t *testing.T) {
 		check(p.Quiet())          // the connection is established
 		f.Node(0).NIC.Dead = true // nothing else of this node runs
 		must(p.Send(0, 3000))
-		_, err = p.VI.SendWait(e.T, host.Millisecond)
-		e.Is("the send is not over", err, vipl.ErrTimeout)
+		e.Is("the send is not over", errOf(p.VI.SendWait(e.T, host.Millisecond)), vipl.ErrTimeout)
 		began := e.T.Now()
 		err = p.VI.Disconnect(e.T)
 		e.Is("disconnect", err, driver.ErrDeadline)
 		e.That("it says what it waited for: "+conformance.Text(err), err != nil && strings.Contains(err.Error(), "sends of VI 0"))
 		took := e.T.Now() - began
 		e.That(fmt.Sprintf("it took %v", took), took >= host.Second && took < 2*host.Second)
-		_, err = e.NIC.CreateVI(e.T, conformance.Writable)
-		e.Is("a later call", err, host.ErrClosed)
+		e.Is("a later call", errOf(e.NIC.CreateVI(e.T, conformance.Writable)), host.ErrClosed)
 		return errors.Join(e.Fail...)
 	}, func(e *conformance.Env) error {
 		_, err := e.Serve(conformance.Writable)

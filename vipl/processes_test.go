@@ -439,8 +439,7 @@ func busyServer(e *conformance.Env) error {
 func idleProgram(e *conformance.Env) error {
 	must(e.Prepare(conformance.Writable))
 	fmt.Println("ready")
-	_, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite)
-	return err
+	return errOf(e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "nobody"}, vipl.Infinite))
 }
 
 // A client is killed at a random moment. Its server notices, nothing of the
@@ -578,8 +577,7 @@ func hostileProgram(e *conformance.Env) error {
 	must(e.Prepare(conformance.Writable))
 	const foreign = 77 // another process's VI, or nobody's
 	check(e.T.Write(layout.PciBar1Base+foreign*layout.DoorbellPageBytes+layout.DoorbellSend, 0x1000, 0, 1))
-	_, err := e.NIC.CreatePtag(e.T)
-	return err
+	return errOf(e.NIC.CreatePtag(e.T))
 }
 
 // A process that rings a doorbell of another VI is terminated with an error

@@ -176,7 +176,7 @@ func TestDescriptorSize(t *testing.T) {
 	}
 	whole := &Descriptor{memory: make([]byte, DescriptorSize(MaxSegments))}
 	require.NoError(t, whole.SetRDMAWrite(0, 0, make([]Segment, MaxSegments)...))
-	require.ErrorIs(t, whole.SetSend(make([]Segment, MaxSegments+1)...), ErrInvalidParameter, "there is room, but it is one too many")
+	require.ErrorIs(t, whole.SetSend(make([]Segment, MaxSegments+1)...), ErrInvalidParameter, "the descriptor has space, but it is one too many")
 }
 
 func TestCompletedOperation(t *testing.T) {

@@ -101,11 +101,9 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			posted[1] = e.T.Now()
 			d, err = p.VI.RecvDone(e.T)
 			e.Flushed("posted on a broken VI", d, err)
-			_, err = c.Wait(e.T, host.Second)
-			e.Is("it is gone", err, vipl.ErrInvalidParameter)
+			e.Is("it is gone", errOf(c.Wait(e.T, host.Second)), vipl.ErrInvalidParameter)
 			ended[1] = e.T.Now()
-			_, err = c.Done(e.T)
-			e.Is("it stays so", err, vipl.ErrInvalidParameter)
+			e.Is("it stays so", errOf(c.Done(e.T)), vipl.ErrInvalidParameter)
 			return nil
 		}))
 	for _, at := range [][2]host.Time{served, broken, posted, ended} {
@@ -125,8 +123,7 @@ func TestNotifyThread(t *testing.T) {
 				e.NIC = must(vipl.OpenNIC(e.T, e.H))
 				p = must(e.Prepare(conformance.Writable))
 				for range n {
-					d := must(p.Receive(0, 16))
-					posted = append(posted, d)
+					posted = append(posted, must(p.Receive(0, 16)))
 				}
 				check(e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 				check(e.T.Sleep(host.Millisecond))
@@ -211,8 +208,7 @@ func TestAccountOfWaits(t *testing.T) {
 		}
 		recv := func() error { return errOf(p.VI.RecvWait(e.T, host.Second)) }
 		entry := func() error {
-			_, err := q.Wait(e.T, host.Second)
-			return err
+			return errOf(q.Wait(e.T, host.Second))
 		}
 
 		// The agent may not be done with the connection yet.
@@ -352,8 +348,7 @@ func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 			cut = true
 			began := e.T.Now()
 			must(p.Send(0, 4))
-			_, err = p.VI.SendWait(e.T, host.Second)
-			e.Is("nothing comes through", err, vipl.ErrDescriptor)
+			e.Is("nothing comes through", errOf(p.VI.SendWait(e.T, host.Second)), vipl.ErrDescriptor)
 			after = e.T.Now() - began
 			return nil
 		}, func(e *conformance.Env) error {

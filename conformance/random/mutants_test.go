@@ -62,7 +62,7 @@ func TestTransportMutants(t *testing.T) {
 			require.NoError(t, err)
 			source, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: the fault must be planted elsewhere", m.file)
+			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: inject the bug elsewhere", m.file)
 			folder := t.TempDir()
 			mutant, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
 			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))

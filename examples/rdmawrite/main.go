@@ -27,7 +27,7 @@ func client(t *hvia.Thread, h *hvia.Host) error {
 	return e.Write(t, 0, n, 1000, hvia.Second)
 }
 
-// server finds the message in its memory: nothing else tells it.
+// server finds the message in its memory. Nothing else notifies it.
 func server(t *hvia.Thread, h *hvia.Host) error {
 	e, err := hvia.OpenEndpoint(t, h, hvia.EndpointConfig{})
 	if err != nil {
