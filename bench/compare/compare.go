@@ -130,13 +130,13 @@ func (c Config) Validate() error {
 		}
 	}
 	if !c.oneWay() && (c.Window != 0 || c.Receives != 0) {
-		return fmt.Errorf("%w: a window of %d and %d receives for %s: only %s and %s have more than one message under way", costs.ErrConfig, c.Window, c.Receives, c.Pattern, PatternStream, PatternManyToOne)
+		return fmt.Errorf("%w: a window of %d and %d receives for %s: only %s and %s have more than one message in flight", costs.ErrConfig, c.Window, c.Receives, c.Pattern, PatternStream, PatternManyToOne)
 	}
 	if err := c.validNodes(); err != nil {
 		return err
 	}
 	if x := newComparison(c, protocol{}, costs.Board{}); c.oneWay() && x.slots()*(x.parties-1)*c.largest() > maxCompareBytes {
-		return fmt.Errorf("%w: %d clients with %d messages of %d bytes under way: at most %d bytes in all are possible; make the window smaller", costs.ErrConfig, x.parties-1, x.slots(), c.largest(), maxCompareBytes)
+		return fmt.Errorf("%w: %d clients with %d messages of %d bytes in flight: at most %d bytes in all are possible; make the window smaller", costs.ErrConfig, x.parties-1, x.slots(), c.largest(), maxCompareBytes)
 	}
 	_, err := costs.New(c.Profile, c.Params)
 	return err

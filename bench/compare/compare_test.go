@@ -73,7 +73,7 @@ func compareText(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-func TestCompareRefuses(t *testing.T) {
+func TestCompareRejects(t *testing.T) {
 	faults := func(text string) sim.WireFaults {
 		f, err := sim.ParseWireFaults(text)
 		require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestCompareRefuses(t *testing.T) {
 		{PatternStream, func(c *Config) { c.Clients = 2 }, "2 clients for stream: only n-to-1 has any"},
 		{PatternStream, func(c *Config) { c.Mix = []MixEntry{{1, 1, 1}} }, "a mix for stream"},
 		{PatternStream, func(c *Config) { c.Params = map[string]int64{"Nothing": 1} }, `no parameter "Nothing"`},
-		{PatternPingPong, func(c *Config) { c.Window = 4 }, "only stream and n-to-1 have more than one message under way"},
+		{PatternPingPong, func(c *Config) { c.Window = 4 }, "only stream and n-to-1 have more than one message in flight"},
 		{PatternManyToOne, func(c *Config) { c.Clients = 16 }, "16 clients: 1 to 15 are possible"},
 		{PatternManyToOne, func(c *Config) { c.Clients, c.Nodes = 16, 17 }, "17 nodes: 2 to 16 are possible"},
 		{PatternManyToOne, func(c *Config) { c.Nodes = 17 }, "17 nodes: 2 to 16 are possible"},
@@ -109,7 +109,7 @@ func TestCompareRefuses(t *testing.T) {
 		{PatternStream, func(c *Config) { c.Faults = faults("1>switch:drop=1%") }, "there is a cable between the two nodes and no switch: say 0>1 or 1>0"},
 		{PatternManyToOne, func(c *Config) { c.Nodes, c.Clients, c.Faults = 3, 2, faults("0>1:drop=1%") }, "say whose cable and which of its directions, for example 0>switch or switch>1"},
 		{PatternManyToOne, func(c *Config) { c.Nodes, c.Clients, c.Faults = 3, 2, faults("3>switch:drop=1%") }, "there are 3 nodes, counted from 0"},
-		{PatternManyToOne, func(c *Config) { c.Clients, c.Window, c.Sizes = 8, 256, []int{65536} }, "8 clients with 256 messages of 65536 bytes under way"},
+		{PatternManyToOne, func(c *Config) { c.Clients, c.Window, c.Sizes = 8, 256, []int{65536} }, "8 clients with 256 messages of 65536 bytes in flight"},
 		{PatternRequestReply, func(c *Config) { c.Sizes = []int{4} }, "sizes for request-reply"},
 		{PatternRequestReply, func(c *Config) { c.Mix = nil }, "no mix"},
 		{PatternRequestReply, func(c *Config) { c.Mix = []MixEntry{{4, 0, 1}} }, "size 0: 1 to 65536"},
@@ -484,7 +484,7 @@ func TestCompareIncast(t *testing.T) {
 			again += n.Card["RetransmitFrame"]
 			timeouts += n.Card["RetryTimeout"]
 		}
-		t.Logf("%s: %s MB/s of %s, slowest %s, fairness %d ppm; %d frames lost, %d sent again, %d timeouts",
+		t.Logf("%s: %s MB/s of %s, slowest %s, fairness %d ppm; %d frames lost, %d retransmitted, %d timeouts",
 			row.Protocol, report.Megabytes(row.BytesPerSec), report.Megabytes(limit[unreliable]), report.Megabytes(slowest), row.FairnessPpm, lost, again, timeouts)
 		require.GreaterOrEqual(t, 10*row.BytesPerSec, 7*limit[unreliable], "%s", row.Protocol)
 		require.GreaterOrEqual(t, 4*slowest, even, "%s: %v", row.Protocol, row.Clients)
@@ -526,7 +526,7 @@ func TestCompareCostOfTransport(t *testing.T) {
 
 // RDMA writes of many lengths overwrite each other in one slot; what an earlier
 // and longer one left there is never taken for the end of a later one.
-func TestCompareRoomIsCleared(t *testing.T) {
+func TestCompareSlotsAreCleared(t *testing.T) {
 	c := DefaultConfig(PatternRequestReply)
 	c.Protocols, c.Messages, c.Mix = []string{"rdma"}, 1000, nil
 	for n := 1; n < 200; n += 11 {

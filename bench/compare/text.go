@@ -129,7 +129,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s is %d in this run\n", name, r.Params[name])
 	}
 	if r.Wire != "" {
-		fmt.Fprintf(&b, "the wire fails in this run: %s\n", r.Wire)
+		fmt.Fprintf(&b, "wire faults of this run: %s\n", r.Wire)
 	}
 	if r.Nodes > 0 {
 		fmt.Fprintf(&b, "%d nodes, each with a cable to a switch: %d send to node %d\n", r.Nodes, r.Clients, serverNode)
@@ -151,7 +151,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, row := range r.Rows {
 		if row.Lost > 0 && row.Kind == nil {
-			fmt.Fprintf(&b, "lost: %s, %s: %d messages did not come, or not whole\n", row.Protocol, row.What(), row.Lost)
+			fmt.Fprintf(&b, "lost: %s, %s: %d messages did not arrive, or not complete\n", row.Protocol, row.What(), row.Lost)
 		}
 	}
 	for _, row := range r.Rows {
@@ -332,8 +332,8 @@ func (r *Report) writeUse(b *strings.Builder) {
 	if r.Pattern == PatternRequestReply {
 		what = "a request and its reply"
 	}
-	fmt.Fprintf(b, "\nWork of the processors for %s: of each, of both for a byte, of both by layer;\n"+
-		"polling is what loops take that look and find nothing, and is no work:\n", what)
+	fmt.Fprintf(b, "\nCPU time of %s: each host, both hosts per byte, both by layer; polling (loops\n"+
+		"that found nothing) is not counted:\n", what)
 	lines := [][]string{{"", "", title.host0, title.host1, "both"}, {r.unit(), "", "us", "us", "ns/B"}}
 	widths := []int{r.labelWidth(), r.protocolWidth(), 8, 8, 7}
 	for _, l := range workLayers {
@@ -399,7 +399,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	columns := []layout.Counter{
 		layout.CounterMacReceiveOverrun, layout.CounterReceiveOutOfOrder, layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame,
 	}
-	lines := [][]string{{"", "node", "no room", "overrun", "behind", "back", "timeouts", "again"}}
+	lines := [][]string{{"", "node", "dropped", "overrun", "behind", "rewinds", "timeouts", "retrans"}}
 	for _, d := range r.Digests {
 		for n, c := range d.Nodes {
 			cells, any := []string{d.Protocol, fmt.Sprint(n), fmt.Sprint(c.NoRoom)}, c.NoRoom
@@ -415,7 +415,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	if len(lines) == 1 {
 		return
 	}
-	b.WriteString("\nFrames for a node for which the switch had no room, or its MAC (overrun), and those that came behind\n" +
-		"a gap; of the node's reliable connections, times back for a gap, timeouts, and frames sent again:\n")
+	b.WriteString("\nFrames for the node that the full switch dropped or its full MAC (overrun), and frames behind a gap;\n" +
+		"of the node's reliable connections, rewinds, timeouts and retransmitted frames:\n")
 	table(b, 1, []int{r.protocolWidth(), 4, 8, 8, 8, 8, 8, 8}, lines)
 }

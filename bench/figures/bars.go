@@ -240,7 +240,7 @@ func pipelinePicture(l *report.Pipeline) *picture {
 		title: fmt.Sprintf("The pipeline of one RDMA write of %s bytes, %d frames", thousands(int64(l.Size)), len(frames)), about: strings.TrimSuffix(about, "; ") + ".",
 		height: 150 + 62*float64(max(1, len(names))),
 		keys: []key{
-			{text: "a frame on its way, in alternating shades", bars: []color.Color{sky, blue}, high: 10},
+			{text: "a frame in flight, in alternating shades", bars: []color.Color{sky, blue}, high: 10},
 			{text: "the same on the busiest hop", bars: []color.Color{orange, vermillion}, high: 10},
 		},
 		panels: []panel{{plot: p, xTitle: "time since the doorbell's store, µs", share: 1, left: beside.width(), right: 60, top: 22}},

@@ -337,8 +337,8 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		{"paths", func(r *report.Results) { r.Paths = nil }, []string{filePath}, "no path of a message"},
 		{"accounts", func(r *report.Results) { r.Accounts = nil }, []string{fileProcessor}, "no account of a message"},
 		{"prediction", func(r *report.Results) { r.Prediction = nil }, nil, "The prediction from before the fit was not run."},
-		{"targets", func(r *report.Results) { r.Targets = nil }, nil, "No target could be judged"},
-		{"a target", func(r *report.Results) { r.Targets = r.Targets[1:] }, nil, "could not be judged, for want of a measurement: T1."},
+		{"targets", func(r *report.Results) { r.Targets = nil }, nil, "No target could be checked"},
+		{"a target", func(r *report.Results) { r.Targets = r.Targets[1:] }, nil, "could not be checked, for want of a measurement: T1."},
 		{"sizes", func(r *report.Results) { r.RDMAWrite = r.RDMAWrite[:10] }, nil, "were not measured: 32,768, 65,536 bytes."},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -165,7 +165,7 @@ func (p *page) summarize(s *study) {
 	p.Strong = s.Strength()
 	switch n := len(s.Results.Targets); {
 	case n == 0:
-		p.Summary = append(p.Summary, "No target could be judged: the report has none.")
+		p.Summary = append(p.Summary, "No target could be checked: the report has none.")
 	case held == n:
 		p.Summary = append(p.Summary, fmt.Sprintf("All %d rows of targets hold.", n))
 	default:
@@ -228,7 +228,7 @@ func (s *study) missing(figures []*figure) []string {
 			}
 		}
 		if len(ids) > 0 {
-			list = append(list, "Targets that could not be judged, for want of a measurement: "+strings.Join(ids, ", ")+".")
+			list = append(list, "Targets that could not be checked, for want of a measurement: "+strings.Join(ids, ", ")+".")
 		}
 		if s.Results.Prediction == nil {
 			list = append(list, "The prediction from before the fit was not run.")
@@ -246,7 +246,7 @@ var targetIDs = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9", "
 // firstWrites is the table of times to connect and to write.
 func (s *study) firstWrites() (table, bool) {
 	t := table{caption: "From the connect request to the first RDMA write in the server's memory", align: "rrrrrl",
-		heads: []string{"bytes", "connected, µs", "region offered, µs", "told by a send, µs", "gain, µs", "bytes checked"}}
+		heads: []string{"bytes", "connected, µs", "region advertised, µs", "address sent, µs", "gain, µs", "bytes checked"}}
 	for _, r := range s.Results.FirstWrite {
 		row := []string{fmt.Sprint(r.Size)}
 		for _, ps := range []int64{r.ConnectPs, r.OffersPs, r.MessagePs, r.MessagePs - r.OffersPs} {

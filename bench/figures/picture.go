@@ -218,6 +218,6 @@ func (p *picture) svgBody() (body string, err error) {
 // into an error.
 func catch(err *error, title string) {
 	if v := recover(); v != nil {
-		*err = errors.Join(*err, fmt.Errorf("draw %q: the plotting library refused: %v", title, v))
+		*err = errors.Join(*err, fmt.Errorf("draw %q: the plotting library rejects it: %v", title, v))
 	}
 }

@@ -21,7 +21,7 @@ func strong() *Report {
 		{Protocol: "tcp", Size: 4, HalfRTTPs: 117_900_000, Rows: []TimeShare{{"wake", 81_220_000}, {"NIC", 32_380_000}, {StepBus, 2_800_000}, {StepWire, 1_200_000}, {StepRest, 300_000}}},
 	}
 	r.Numbers = []Parameter{{Name: "TcpWakeTime", Value: 81_220_000}}
-	r.Judge(true)
+	r.AddTargets(true)
 	return r
 }
 

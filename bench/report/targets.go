@@ -11,10 +11,10 @@ import (
 	"hvia/params"
 )
 
-// Judge derives targets, the model's curve and misses from the measured values.
-// Profiles other than the paper's card have neither. fitted says that the run
-// had the parameters as they are after the fit.
-func (r *Report) Judge(fitted bool) {
+// AddTargets derives targets, the model's curve and misses from the measured
+// values. Profiles other than the paper's card have neither. fitted says that
+// the run had the parameters as they are after the fit.
+func (r *Report) AddTargets(fitted bool) {
 	if r.Profile != params.Base {
 		return
 	}

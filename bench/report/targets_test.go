@@ -185,7 +185,7 @@ func TestTargetsOfFewerSizes(t *testing.T) {
 func TestMisses(t *testing.T) {
 	r := sample()
 	r.Results.RDMAWrite[0].HalfRTTPs = 13_500_000
-	r.Judge(true)
+	r.AddTargets(true)
 	require.Equal(t, []string{
 		"T1: half round trip of an RDMA write of 4 bytes: 13.5 us, accepted are 11.9 to 13.1, the paper has 12.5",
 		"T3: bandwidth of RDMA writes of 65,536 bytes: 65.536 MB/s, accepted are 92.6 to 98.4, the paper has 95.5",
@@ -199,14 +199,14 @@ func TestMisses(t *testing.T) {
 	r = sample()
 	r.Results = *asWanted()
 	r.Results.ReceiveWait[2].MeanPs = 1
-	r.Judge(true)
+	r.AddTargets(true)
 	require.Len(t, r.Misses, 1)
 	require.Contains(t, r.Misses[0], "T9: VipRecvWait, slope from 2,048 bytes on: 9.3 ns/B, accepted are 8.37 to 10.23; in the band, but")
 
 	// Another card has no figures in the paper.
 	r = sample()
 	r.Profile = "hvia-ge-66"
-	r.Judge(true)
+	r.AddTargets(true)
 	require.Empty(t, r.Results.Targets)
 	require.Empty(t, r.Results.ModelCurve)
 	require.Empty(t, r.Misses)

@@ -23,8 +23,8 @@ func writeFirstWrites(b *strings.Builder, rows []FirstWriteResult) {
 	if len(rows) == 0 {
 		return
 	}
-	b.WriteString("\nFrom the connect request to the first RDMA write in the server's memory, in us, the server's region\noffered with the connection, or told by a send behind it:\n")
-	fmt.Fprintf(b, "%8s %12s %12s %12s %12s\n", "size", "connected", "offered", "told", "gain")
+	b.WriteString("\nFrom the connect request to the first RDMA write in the server's memory, in us; the server\nadvertises its region in the connection, or sends its address afterwards:\n")
+	fmt.Fprintf(b, "%8s %12s %12s %12s %12s\n", "size", "connected", "advertised", "sent", "gain")
 	for _, r := range rows {
 		fmt.Fprintf(b, "%8d %12s %12s %12s %12s\n", r.Size, Micros(r.ConnectPs), Micros(r.OffersPs), Micros(r.MessagePs), Micros(r.MessagePs-r.OffersPs))
 	}

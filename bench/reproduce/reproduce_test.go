@@ -131,7 +131,7 @@ func TestReproduceReport(t *testing.T) {
 		require.True(t, row.Verified)
 		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
 		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
-		require.InDelta(t, write.HostPs+params.HostReceiveWaitTime, row.HostPs, 250_000, "%d bytes: RecvWait's work and a look; the next receive is posted while the message is under way", row.Size)
+		require.InDelta(t, write.HostPs+params.HostReceiveWaitTime, row.HostPs, 250_000, "%d bytes: RecvWait's work and a look; the next receive is posted while the message is in flight", row.Size)
 	}
 	require.Len(t, r.Results.SendReceiveStages.Rows, len(rig.SendReceiveStages))
 	require.NotNil(t, r.Results.Stages)

@@ -25,5 +25,5 @@ func TestTenthGain(t *testing.T) {
 	r.Results.Gains = nil
 	c.Sizes = c.Sizes[1:]
 	require.NoError(t, measureTenth(t.Context(), r, c))
-	require.Empty(t, r.Results.Gains, "T7 is not judged")
+	require.Empty(t, r.Results.Gains, "T7 is not checked")
 }

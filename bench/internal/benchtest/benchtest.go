@@ -23,7 +23,7 @@ var wrongByte = verilate.Mutant{
 func WrongByteSimulator(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
-		t.Skip("builds a simulator with a planted fault: make mutants")
+		t.Skip("builds a simulator with an injected bug: make mutants")
 	}
 	program, err := sim.Simulator(t.Context(), wrongByte)
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func (a *app) compare() *cobra.Command {
 		Short: "Run one pattern of traffic over the card, M-VIA and TCP/IP.",
 		Long: `Patterns, and what is measured without further flags:
 ` + comparePatterns() + `
-Each protocol runs on a fabric of its own with the same wire. Every byte of every
+Each protocol runs on a separate fabric with the same wire. Every byte of every
 message is checked at its receiver. Every time is simulated and repeats to the bit.`,
 		Example: `  hvia compare                                        ping-pong with every protocol
   hvia compare stream -s 1400 --protocols rdma,tcp    two of them, messages one way
@@ -52,11 +52,11 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	m.flags.IntSliceVarP(&asked.Sizes, "sizes", "s", nil, "message lengths, `BYTES,...`")
 	m.flags.StringVar(&mix, "mix", "", "kinds of requests, `REQUEST:REPLY=WEIGHT,...` in bytes")
 	m.flags.IntVarP(&asked.Messages, "messages", "n", 0, "counted round trips, messages or requests; of each client; one way, 0: by size")
-	m.flags.IntVarP(&asked.Warmup, "warmup", "x", 0, "those before them; one way, 0: a quarter of so many")
-	m.flags.IntVar(&asked.Window, "window", 0, "messages under way, one way; 0: up to 16, at least 2, up to 128 KiB")
+	m.flags.IntVarP(&asked.Warmup, "warmup", "x", 0, "those before them; one way, 0: a quarter of their number")
+	m.flags.IntVar(&asked.Window, "window", 0, "messages in flight, one way; 0: up to 16, at least 2, up to 128 KiB")
 	m.flags.IntVar(&asked.Receives, "receives", 0, "receive descriptors that wait, one way; 0: as many as the window")
 	m.flags.IntVar(&asked.Clients, "clients", 0, "threads that send to one (n-to-1)")
-	m.flags.IntVar(&asked.Nodes, "nodes", 2, fmt.Sprintf("3 to %d: each sender on a node of its own, behind a switch (n-to-1)", compare.MaxNodes))
+	m.flags.IntVar(&asked.Nodes, "nodes", 2, fmt.Sprintf("3 to %d: each sender on a separate node, behind a switch (n-to-1)", compare.MaxNodes))
 	m.flags.Uint64Var(&asked.Seed, "seed", all.Seed, "of memory scatter, payload and mix")
 	o.flags.StringVar(&format, "format", "text", "`FORM` of the result: text, json or bench (for benchstat)")
 	o.flags.StringVarP(&out, "output", "o", "", "write it to `FILE` and not to stdout")
@@ -99,7 +99,7 @@ func comparePatterns() string {
 		c := compare.DefaultConfig(name)
 		fmt.Fprintf(&b, "  %-14s %s\n  %-14s ", name, map[string]string{
 			compare.PatternPingPong:     "a message there and back; half a round trip",
-			compare.PatternStream:       "messages one way, a window of them under way; goodput",
+			compare.PatternStream:       "messages one way, a window of them in flight; goodput",
 			compare.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
 			compare.PatternManyToOne:    "threads of one host, or of one each, that all send to one thread of another",
 		}[name], "")

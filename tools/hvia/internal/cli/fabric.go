@@ -76,7 +76,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 	f.flags.BoolVar(&timed, "timed", false, "keep virtual time")
 	f.flags.StringArrayVar(&participants, "participant", nil, "a process that virtual time waits for, `NODE:NAME`; several times")
 	f.flags.Int64Var(&memory, "memory", memory, "host memory of each node in `MiB`, spent as it is used")
-	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` for which a process may hold up virtual time, which advances by less than 1 us; then it is ended")
+	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` for which a process may hold up virtual time, which advances by less than 1 us; then the fabric drops it")
 	f.flags.BoolVar(&foreground, "foreground", false, "stay, with the log on stderr")
 	each.flags.IntVar(&c.Quota.VIs, "max-vis", c.Quota.VIs, "`NUMBER` of VIs, of the 256 of its node")
 	each.flags.IntVar(&c.Quota.CQs, "max-cqs", c.Quota.CQs, "`NUMBER` of completion queues, of 64")

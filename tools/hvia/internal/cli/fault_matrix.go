@@ -20,9 +20,9 @@ func (a *app) faults() *cobra.Command {
 		Short: "See what each fault of the wire does to each operation.",
 		Long: `Three messages of three frames each, the second of which meets a fault of the
 wire: every kind of fault at every reliability level with every operation, each
-cell on a fabric of its own. Printed is what both programs saw, and whether it
-is what the card promises (docs/explanation/transport.md). A run with faults of
-your own is 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
+cell on a separate fabric. It prints what both programs saw, and whether it is
+what the card promises (docs/explanation/transport.md). For a run with
+chosen faults, see 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.md).`,
 		Example: `  hvia faults --matrix
   hvia faults --matrix --json | jq '.results[] | select(.ok | not)'
   hvia faults --matrix --kinds drop,cut --levels reliable-delivery`,

@@ -27,7 +27,7 @@ func (a *app) reproduce() *cobra.Command {
 		Long: `A ping-pong at every size, by RDMA writes and by sends and receives; what a
 receive costs its host; where the time of a short message goes; and the paper's
 figures beside all that. Every time is simulated and repeats to the bit; wall
-time stands in columns of its own. Every byte of every message is checked. What
+time stands in separate columns. Every byte of every message is checked. What
 is printed is a summary. All of the report is written to the directory that
 --output names: report.json, report.txt, the page report.html and its figures.`,
 		Example: `  hvia reproduce                          all sizes, summary on stdout

@@ -306,7 +306,7 @@ func simulator(state func() (string, bool, error)) Check {
 	path, built, err := state()
 	switch {
 	case err != nil:
-		c.Found, c.Status, c.Fix = err.Error(), Warning, "mend what is missing above, then 'make build'"
+		c.Found, c.Status, c.Fix = err.Error(), Warning, "fix what is missing above, then 'make build'"
 	case !built:
 		c.Found, c.Status, c.Fix = "not built", Warning, "make build (the first run builds it too)"
 	default:
