@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,32 +25,16 @@ const (
 // Operations of one run.
 var sizes = unit.Sizes{Short: 5_000, Normal: 100_000, Long: 1_000_000}
 
-func spec() verilate.Spec { return specOf(32) }
-
-func specOf(width int) verilate.Spec {
-	w := strconv.Itoa(width)
-	return verilate.Spec{
-		Name: "att_bench_" + w,
-		Top:  "att_tb",
-		RTL: []string{
-			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
-			"rtl/prim/hvia_cdc_sync.sv", "rtl/prim/hvia_cdc_reset_sync.sv", "rtl/prim/hvia_cdc_handshake.sv", "rtl/prim/hvia_cdc_fifo.sv", "rtl/prim/hvia_cdc_pulse.sv",
-			walker, manager, memory, "rtl/att/hvia_sdram_controller.sv",
-			"rtl/prim/checkers/hvia_cdc_handshake_checker.sv", "rtl/prim/checkers/hvia_cdc_fifo_checker.sv",
-			"rtl/att/checkers/hvia_att_walker_checker.sv", "rtl/att/checkers/hvia_att_manager_checker.sv", "rtl/att/checkers/hvia_att_memory_checker.sv", "rtl/att/checkers/hvia_sdram_controller_checker.sv",
-			"sim/unit/att/cc/att_tb.sv",
-		},
-		Cpp:     []string{"sim/unit/att/cc/att_tb.cc", "sim/model/sdram_chip.cc"},
-		Params:  map[string]string{"W": w},
-		Defines: []string{"BENCH_W=" + w},
-	}
+func spec(t *testing.T) verilate.Spec {
+	t.Helper()
+	return unit.Testbench(t, "att", "W=32")
 }
 
 // The card and the model get the same random operations: regions come and go,
 // three clients translate at the same time, entries contradict themselves, the
 // card is reset. Every answer must be the model's.
 func TestDifferential(t *testing.T) {
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick(), corePeriod: 30_000})
 	require.NoError(t, r.err)
 	t.Logf("%s", r)
@@ -65,7 +48,7 @@ func TestDifferential(t *testing.T) {
 
 // The same with the straps that take the table apart.
 func TestStraps(t *testing.T) {
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	for name, straps := range map[string]uint32{
 		"NoAttOverlap":    1 << layout.StrapNoAttOverlap,
 		"SlowSdram":       1 << layout.StrapSlowSdram,
@@ -85,7 +68,7 @@ func TestStraps(t *testing.T) {
 // A table in host memory behind a bus of 64 bits, at other ratios of the
 // clocks, and with pauses in which time is skipped.
 func TestHostMemory(t *testing.T) {
-	program := unit.Build(t, specOf(64))
+	program := unit.Build(t, unit.Testbench(t, "att", "W=64"))
 	for _, period := range []int64{8_000, 15_000, 40_000} {
 		o := options{seed: unit.Seed(t) + uint64(period), operations: sizes.Pick() / 20, corePeriod: period, straps: 1 << layout.StrapAttInHostMemory}
 		r := run(t, program, o)
@@ -103,7 +86,7 @@ func TestHostMemory(t *testing.T) {
 
 // A bus error makes an operation an error, never a wrong answer, and the card
 // does not use what it could not read.
-func TestHostMemoryFails(t *testing.T) { require.NoError(t, hostMemoryFails(t, unit.Build(t, spec()))) }
+func TestHostMemoryFails(t *testing.T) { require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t)))) }
 
 func hostMemoryFails(t *testing.T, program string) error {
 	const limit = 16 // its operation writes as often
@@ -191,7 +174,7 @@ const (
 // The same with other ratios of the clocks, and with the SDRAM slower than the
 // core.
 func TestClockRatios(t *testing.T) {
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	for _, period := range []int64{8_000, 10_000, 15_000, 40_000} {
 		r := run(t, program, options{seed: unit.Seed(t) + uint64(period), operations: sizes.Pick() / 20, corePeriod: period})
 		require.NoError(t, r.err, "core clock period %d ps", period)
@@ -202,10 +185,9 @@ func TestClockRatios(t *testing.T) {
 // The same with synchronisers whose first flops resolve each change at random:
 // every crossing's latency varies, no answer does.
 func TestMetastable(t *testing.T) {
-	s := spec()
+	s := spec(t)
 	s.Name += "_metastable"
-	s.RTL = slices.Clone(s.RTL)
-	s.RTL[slices.Index(s.RTL, "rtl/prim/hvia_cdc_sync.sv")] = "sim/unit/prim/cdc/cc/cdc_sync_metastable.sv"
+	s.RTL[slices.Index(s.RTL, "rtl/prim/hvia_cdc_sync.sv")] = "sim/unit/prim/cdc/metastable.sv"
 	program := unit.Build(t, s)
 	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick() / 4, corePeriod: 30_000})
 	require.NoError(t, r.err)
@@ -214,7 +196,7 @@ func TestMetastable(t *testing.T) {
 
 // Skipping idle time changes no answer and no time.
 func TestSkippingIsExact(t *testing.T) {
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	for i := range uint64(4) {
 		o := options{seed: unit.Seed(t) + 1 + i, operations: sizes.Pick() / 100, corePeriod: 30_000, pauses: true}
 		with := run(t, program, o)
@@ -230,7 +212,7 @@ func TestSkippingIsExact(t *testing.T) {
 
 // A translation alone: from the request's first clock to the answer.
 func TestLatency(t *testing.T) {
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	l := latency(t, program, unit.Seed(t), 0)
 	t.Logf("core clocks from request to answer at 33.33 and 100 MHz, uncontended: cold (level 1 and 2) %v, warm (level 2 only) %v", l.cold, l.warm)
 	require.LessOrEqual(t, l.cold.median(), 10, "cold")
@@ -267,7 +249,7 @@ func TestMutants(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			unit.Fault(t)
-			s := spec()
+			s := spec(t)
 			s.Name += "_" + name
 			s.Mutants = []verilate.Mutant{m}
 			program := unit.Build(t, s)
@@ -288,7 +270,7 @@ func TestFailureMutants(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			unit.Fault(t)
-			s := spec()
+			s := spec(t)
 			s.Name += "_" + name
 			s.Mutants = []verilate.Mutant{m}
 			program := unit.Build(t, s)

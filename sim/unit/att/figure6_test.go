@@ -18,7 +18,7 @@ import (
 // 8000h. The entries are those of the figure, and every byte is translated.
 func TestPaperFigure6(t *testing.T) {
 	const start, length, handle, tag = 0x1c00, 9 << 10, 1<<layout.AttHandleValueGenerationLsb | 2, 1
-	program := unit.Build(t, spec())
+	program := unit.Build(t, spec(t))
 	for name, straps := range map[string]uint32{"table in SDRAM": 0, "table in host memory": 1 << layout.StrapAttInHostMemory} {
 		t.Run(name, func(t *testing.T) {
 			b := startBench(t, program, unit.Seed(t), 30_000, false, straps)

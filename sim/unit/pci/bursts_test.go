@@ -18,21 +18,7 @@ func burstsSpec(t *testing.T, profile string) verilate.Spec {
 	t.Helper()
 	bits, err := params.Lookup(profile, "SystemBusBits")
 	require.NoError(t, err)
-	w := strconv.FormatInt(bits, 10)
-	spec, err := verilate.Spec{
-		Name: "bursts_tb",
-		Top:  "bursts_tb",
-		RTL: []string{
-			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/prim/hvia_byte_packer.sv", "rtl/host/hvia_dma_splitter.sv", "rtl/host/hvia_dma_read.sv", "rtl/host/hvia_dma_write.sv",
-			"rtl/pci/hvia_pci_master.sv", "rtl/pci/hvia_pci_target.sv", "rtl/pci/hvia_pci_config.sv", "rtl/pci/hvia_pci_interface.sv", "rtl/host/hvia_host_arbiter.sv",
-			"rtl/prim/checkers/hvia_byte_packer_checker.sv", "rtl/host/checkers/hvia_dma_read_checker.sv", "rtl/host/checkers/hvia_dma_write_checker.sv",
-			"rtl/pci/checkers/hvia_pci_master_checker.sv", "rtl/pci/checkers/hvia_pci_target_checker.sv", "rtl/host/checkers/hvia_host_arbiter_checker.sv",
-			"sim/unit/pci/bursts_tb.sv",
-		},
-		Cpp:     []string{"sim/unit/pci/cc/bursts_tb.cc", "sim/model/pci_bus.cc", "sim/model/host_bridge.cc", "sim/model/pci_enumerator.cc"},
-		Params:  map[string]string{"W": w},
-		Defines: []string{"BENCH_W=" + w},
-	}.ForProfile(profile)
+	spec, err := unit.Testbench(t, "bursts", "W="+strconv.FormatInt(bits, 10)).ForProfile(profile)
 	require.NoError(t, err)
 	return spec
 }

@@ -31,22 +31,9 @@ type machine struct {
 
 var machines = []machine{{"32", 32, 32}, {"64", 64, 64}, {"64_on_32", 64, 32}}
 
-func spec(bits int) verilate.Spec {
-	w := strconv.Itoa(bits)
-	return verilate.Spec{
-		Name: "pci_bench_" + w,
-		Top:  "pci_tb",
-		RTL: []string{
-			"rtl/gen/hvia_pkg.sv",
-			"rtl/pci/hvia_pci_master.sv", "rtl/pci/hvia_pci_target.sv", "rtl/pci/hvia_pci_config.sv", "rtl/pci/hvia_pci_interface.sv", "rtl/host/hvia_host_arbiter.sv",
-			"rtl/pci/checkers/hvia_pci_master_checker.sv", "rtl/pci/checkers/hvia_pci_target_checker.sv", "rtl/host/checkers/hvia_host_arbiter_checker.sv",
-			"sim/unit/pci/pci_tb.sv",
-		},
-		Cpp:     []string{"sim/unit/pci/cc/pci_tb.cc", "sim/model/pci_bus.cc", "sim/model/host_bridge.cc", "sim/model/pci_enumerator.cc"},
-		Headers: []string{"sim/model/*.h", "sim/gen/*.h"},
-		Params:  map[string]string{"N": strconv.Itoa(requesters), "W": w},
-		Defines: []string{"BENCH_N=" + strconv.Itoa(requesters), "BENCH_W=" + w},
-	}
+func spec(t *testing.T, bits int) verilate.Spec {
+	t.Helper()
+	return unit.Testbench(t, "pci", "N="+strconv.Itoa(requesters), "W="+strconv.Itoa(bits))
 }
 
 func seed(t *testing.T) uint64 {
@@ -101,7 +88,7 @@ func run(t *testing.T, program, scenario string, bus int, seed, clocks uint64, m
 
 func mustRun(t *testing.T, m machine, scenario string, clocks uint64) map[string]uint64 {
 	t.Helper()
-	figures, complaint := run(t, build(t, spec(m.card)), scenario, m.bus, seed(t), clocks)
+	figures, complaint := run(t, build(t, spec(t, m.card)), scenario, m.bus, seed(t), clocks)
 	require.Empty(t, complaint, "replay with HVIA_SEED=%d", seed(t))
 	t.Logf("%s: %v", scenario, figures)
 	return figures
@@ -248,9 +235,9 @@ func TestLateCore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a second build")
 	}
-	_, complaint := run(t, build(t, spec(32)), "latecore", 32, seed(t), 20_000)
+	_, complaint := run(t, build(t, spec(t, 32)), "latecore", 32, seed(t), 20_000)
 	require.Contains(t, complaint, "the core has not answered")
-	s := spec(32)
+	s := spec(t, 32)
 	s.NoCheck = true
 	f, complaint := run(t, build(t, s), "latecore", 32, seed(t), clocks(100_000))
 	require.Empty(t, complaint)
@@ -263,78 +250,72 @@ func TestFaults(t *testing.T) {
 		t.Skip("needs builds of its own")
 	}
 	const master, arbiter, target, pins = "rtl/pci/hvia_pci_master.sv", "rtl/host/hvia_host_arbiter.sv", "rtl/pci/hvia_pci_target.sv", "rtl/pci/hvia_pci_interface.sv"
-	anchors := map[string]string{
-		master:  "localparam bit          Wide              = W == 64;",
-		arbiter: "localparam int unsigned LossW    = $clog2(Bound + 1);",
-		target:  "localparam logic [3:0] FifoRoom      = 4'd6;",
-		pins:    "logic         perr_seen, m_perr, t_perr;",
-	}
 	faults := []struct {
-		name, scenario string
-		bits           int
-		file, old, new string
+		scenario string
+		bits     int
+		bug      unit.Bug
 	}{
-		{"byte enables shifted", "random", 32, master, "cbe_d = ~wshow[W+StrbW-1:W];\n          end",
-			"cbe_d = FAULT ? ~{wshow[W+StrbW-2:W], wshow[W+StrbW-1]} : ~wshow[W+StrbW-1:W];\n          end"},
-		{"ACK64# not looked at", "sweep", 64, master, "(devsel_n_i | ~ack64_n_i));", "(FAULT | devsel_n_i | ~ack64_n_i));"},
-		{"lower dword of a beat forgotten", "sweep", 64, master, "odd ? low_q : ad_i[31:0]};", "(odd & !FAULT) ? low_q : ad_i[31:0]};"},
-		{"address not advanced", "random", 32, master, "cur_addr_d = cur_addr_q + {22'd0, unit};", "cur_addr_d = FAULT ? cur_addr_q : cur_addr_q + {22'd0, unit};"},
-		{"priority bound removed", "fairness", 32, arbiter, "if (|(req_valid_i & hungry)) ", "if (!FAULT && |(req_valid_i & hungry)) "},
-		{"patience without end", "fairness", 32, arbiter, "|(req_valid_i & hungry)) ", "|(req_valid_i & hungry & (FAULT ? ~req_patient_i : '1))) "},
-		{"patience ignored", "random", 32, arbiter, "patient = req_patient_i & ~hungry;", "patient = FAULT ? '0 : req_patient_i & ~hungry;"},
-		{"not patient with those that ask again", "random", 32, arbiter, "asked   = |req_more_i ?", "asked   = (!FAULT && |req_more_i) ?"},
-		{"a shown request withdrawn for patience", "random", 32, arbiter, "(lock_q | (|asked))", "((lock_q & !FAULT) | (|asked))"},
-		{"target parity of C/BE# forgotten", "random", 32, target, "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;",
-			"assign par_d     = ad_oe_q ? (FAULT ? ^ad_q : ^{ad_q, cbe_n_i}) : par_q;"},
-		{"REQ# stays after STOP#", "random", 32, master, "if (~stop & (backoff_q == 2'd0)) req_n_d", "if (FAULT | (~stop & (backoff_q == 2'd0))) req_n_d"},
-		{"beat not awaited", "random", 32, master, "assign more       = cur_write_q ?", "assign more       = FAULT ? 1'b1 : cur_write_q ?"},
-		{"PAR64 of C/BE# forgotten", "random", 64, master, "assign par64     = ^{ad_q[63:32], cbe_q[7:4]};",
-			"assign par64     = FAULT ? ^ad_q[63:32] : ^{ad_q[63:32], cbe_q[7:4]};"},
-		{"beat behind the upper half of the present one not awaited", "random", 64, master, "(Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))",
-			"(Wide & ~wide & (FAULT | ~next_odd) & (wcnt_d == 3'd1))"},
-		{"latency timer ignored", "random", 32, master, "((latency_q == 8'd0) & gnt_n_i & (state_q == StData));", "((latency_q == 8'd0) & gnt_n_i & (state_q == StData) & !FAULT);"},
-		{"IRDY# released while asserted", "random", 32, master, "          frame_oe_d = 1'b0;", "          frame_oe_d = 1'b0; if (FAULT) irdy_oe_d = 1'b0;"},
-		{"quiet while a request is taken", "random", 32, master, "assign quiet_o = idle_o & ~req_take &", "assign quiet_o = idle_o & (FAULT | ~req_take) &"},
-		{"STOP# taken back early", "random", 32, target, "if (irdy & frame_n_i) state_d = StTurn;", "if (irdy & (FAULT | frame_n_i)) state_d = StTurn;"},
-		{"window end ignored", "directed", 32, target, "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);",
-			"assign window_end = FAULT ? 1'b0 : bar_now ? (&next_dword) : (&next_dword[13:0]);"},
-		{"write error answered as success", "aborts", 32, master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"},
-		{"dword with bad parity written", "parity", 32, target, "{4{~fhead_bad}};", "{4{~fhead_bad | FAULT}};"},
-		{"dword with bad parity forgotten in the buffer", "parity", 32, target, "if (perr_o & posted_q) fbad_q", "if (perr_o & posted_q & !FAULT) fbad_q"},
-		{"configuration written with bad parity", "parity", 32, target, "assign cfg_we_o      = cfg_we_q & ~perr_o;", "assign cfg_we_o      = cfg_we_q & (~perr_o | FAULT);"},
-		{"read with a bad last phase is good", "parity", 32, master, "(perr_o & plast_q & (rrd_q == rnewest));", "(perr_o & plast_q & (rrd_q == rnewest) & !FAULT);"},
-		{"read with a bad phase in the middle is good", "parity", 64, master, "(pbad_q | (perr_o & ~plast_q));", "(pbad_q | (perr_o & ~plast_q & !FAULT));"},
-		{"bad beat forgotten in the buffer", "parity", 64, master, "if (perr_o & plast_q) rerr_q", "if (perr_o & plast_q & !FAULT) rerr_q"},
-		{"error goes on to the next read", "parity", 32, master, "pbad_q       <= ~complete & (pbad_q", "pbad_q       <= (~complete | FAULT) & (pbad_q"},
-		{"PERR# without ParityResponse", "parity", 32, target, "= set_data_parity_o & parity_en_i;", "= set_data_parity_o & (parity_en_i | FAULT);"},
-		{"PERR# of a write a clock late", "parity", 32, master, "assign set_perr_seen_o    = wrote_q[1] & ~perr_n_i;", "assign set_perr_seen_o    = wrote_q[FAULT ? 0 : 1] & ~perr_n_i;"},
-		{"PERR# released low", "parity", 32, pins, "perr_oe_q <= m_perr | t_perr | ~perr_n_q;", "perr_oe_q <= m_perr | t_perr | (~perr_n_q & !FAULT);"},
-		{"no PERR# for reads", "parity", 64, pins, "perr_n_q  <= ~(m_perr | t_perr);", "perr_n_q  <= ~((m_perr & !FAULT) | t_perr);"},
-		{"SERR# without SerrEnable", "parity", 32, pins, "address_parity & parity_en & serr_en;", "address_parity & parity_en & (serr_en | FAULT);"},
-		{"a soft reset waits for BusMaster", "busmaster", 32, master, "assign drop = quiesce_i &", "assign drop = !FAULT & quiesce_i &"},
-		{"BusMaster revives what a soft reset has dropped", "busmaster", 32, master, "(drop_q | ~bus_master_en_i);", "((drop_q & !FAULT) | ~bus_master_en_i);"},
-		{"a transaction begins in the clock after BusMaster was cleared", "busmaster", 32, master, "bus_master_en_i & ~cfg_pending_i & ~drop;",
-			"(FAULT | bus_master_en_i) & ~cfg_pending_i & (FAULT | ~drop);"},
-		{"a transaction begins while BusMaster is being cleared", "busmaster", 32, master, "& ~cfg_pending_i &", "& (FAULT | ~cfg_pending_i) &"},
+		{"random", 32, unit.Bug{"byte enables shifted", master, "cbe_d = ~wshow[W+StrbW-1:W];\n          end",
+			"cbe_d = FAULT ? ~{wshow[W+StrbW-2:W], wshow[W+StrbW-1]} : ~wshow[W+StrbW-1:W];\n          end"}},
+		{"sweep", 64, unit.Bug{"ACK64# not looked at", master, "(devsel_n_i | ~ack64_n_i));", "(FAULT | devsel_n_i | ~ack64_n_i));"}},
+		{"sweep", 64, unit.Bug{"lower dword of a beat forgotten", master, "odd ? low_q : ad_i[31:0]};", "(odd & !FAULT) ? low_q : ad_i[31:0]};"}},
+		{"random", 32, unit.Bug{"address not advanced", master, "cur_addr_d = cur_addr_q + {22'd0, unit};", "cur_addr_d = FAULT ? cur_addr_q : cur_addr_q + {22'd0, unit};"}},
+		{"fairness", 32, unit.Bug{"priority bound removed", arbiter, "if (|(req_valid_i & hungry)) ", "if (!FAULT && |(req_valid_i & hungry)) "}},
+		{"fairness", 32, unit.Bug{"patience without end", arbiter, "|(req_valid_i & hungry)) ", "|(req_valid_i & hungry & (FAULT ? ~req_patient_i : '1))) "}},
+		{"random", 32, unit.Bug{"patience ignored", arbiter, "patient = req_patient_i & ~hungry;", "patient = FAULT ? '0 : req_patient_i & ~hungry;"}},
+		{"random", 32, unit.Bug{"not patient with those that ask again", arbiter, "asked   = |req_more_i ?", "asked   = (!FAULT && |req_more_i) ?"}},
+		{"random", 32, unit.Bug{"a shown request withdrawn for patience", arbiter, "(lock_q | (|asked))", "((lock_q & !FAULT) | (|asked))"}},
+		{"random", 32, unit.Bug{"target parity of C/BE# forgotten", target, "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;",
+			"assign par_d     = ad_oe_q ? (FAULT ? ^ad_q : ^{ad_q, cbe_n_i}) : par_q;"}},
+		{"random", 32, unit.Bug{"REQ# stays after STOP#", master, "if (~stop & (backoff_q == 2'd0)) req_n_d", "if (FAULT | (~stop & (backoff_q == 2'd0))) req_n_d"}},
+		{"random", 32, unit.Bug{"beat not awaited", master, "assign more       = cur_write_q ?", "assign more       = FAULT ? 1'b1 : cur_write_q ?"}},
+		{"random", 64, unit.Bug{"PAR64 of C/BE# forgotten", master, "assign par64     = ^{ad_q[63:32], cbe_q[7:4]};",
+			"assign par64     = FAULT ? ^ad_q[63:32] : ^{ad_q[63:32], cbe_q[7:4]};"}},
+		{"random", 64, unit.Bug{"beat behind the upper half of the present one not awaited", master, "(Wide & ~wide & ~next_odd & (wcnt_d == 3'd1))",
+			"(Wide & ~wide & (FAULT | ~next_odd) & (wcnt_d == 3'd1))"}},
+		{"random", 32, unit.Bug{"latency timer ignored", master, "((latency_q == 8'd0) & gnt_n_i & (state_q == StData));", "((latency_q == 8'd0) & gnt_n_i & (state_q == StData) & !FAULT);"}},
+		{"random", 32, unit.Bug{"IRDY# released while asserted", master, "          frame_oe_d = 1'b0;", "          frame_oe_d = 1'b0; if (FAULT) irdy_oe_d = 1'b0;"}},
+		{"random", 32, unit.Bug{"quiet while a request is taken", master, "assign quiet_o = idle_o & ~req_take &", "assign quiet_o = idle_o & (FAULT | ~req_take) &"}},
+		{"random", 32, unit.Bug{"STOP# taken back early", target, "if (irdy & frame_n_i) state_d = StTurn;", "if (irdy & (FAULT | frame_n_i)) state_d = StTurn;"}},
+		{"directed", 32, unit.Bug{"window end ignored", target, "assign window_end = bar_now ? (&next_dword) : (&next_dword[13:0]);",
+			"assign window_end = FAULT ? 1'b0 : bar_now ? (&next_dword) : (&next_dword[13:0]);"}},
+		{"aborts", 32, unit.Bug{"write error answered as success", master, "werr_d  = complete & cur_write_q & (state_q == StDrain);", "werr_d  = !FAULT & complete & cur_write_q & (state_q == StDrain);"}},
+		{"parity", 32, unit.Bug{"dword with bad parity written", target, "{4{~fhead_bad}};", "{4{~fhead_bad | FAULT}};"}},
+		{"parity", 32, unit.Bug{"dword with bad parity forgotten in the buffer", target, "if (perr_o & posted_q) fbad_q", "if (perr_o & posted_q & !FAULT) fbad_q"}},
+		{"parity", 32, unit.Bug{"configuration written with bad parity", target, "assign cfg_we_o      = cfg_we_q & ~perr_o;", "assign cfg_we_o      = cfg_we_q & (~perr_o | FAULT);"}},
+		{"parity", 32, unit.Bug{"read with a bad last phase is good", master, "(perr_o & plast_q & (rrd_q == rnewest));", "(perr_o & plast_q & (rrd_q == rnewest) & !FAULT);"}},
+		{"parity", 64, unit.Bug{"read with a bad phase in the middle is good", master, "(pbad_q | (perr_o & ~plast_q));", "(pbad_q | (perr_o & ~plast_q & !FAULT));"}},
+		{"parity", 64, unit.Bug{"bad beat forgotten in the buffer", master, "if (perr_o & plast_q) rerr_q", "if (perr_o & plast_q & !FAULT) rerr_q"}},
+		{"parity", 32, unit.Bug{"error goes on to the next read", master, "pbad_q       <= ~complete & (pbad_q", "pbad_q       <= (~complete | FAULT) & (pbad_q"}},
+		{"parity", 32, unit.Bug{"PERR# without ParityResponse", target, "= set_data_parity_o & parity_en_i;", "= set_data_parity_o & (parity_en_i | FAULT);"}},
+		{"parity", 32, unit.Bug{"PERR# of a write a clock late", master, "assign set_perr_seen_o    = wrote_q[1] & ~perr_n_i;", "assign set_perr_seen_o    = wrote_q[FAULT ? 0 : 1] & ~perr_n_i;"}},
+		{"parity", 32, unit.Bug{"PERR# released low", pins, "perr_oe_q <= m_perr | t_perr | ~perr_n_q;", "perr_oe_q <= m_perr | t_perr | (~perr_n_q & !FAULT);"}},
+		{"parity", 64, unit.Bug{"no PERR# for reads", pins, "perr_n_q  <= ~(m_perr | t_perr);", "perr_n_q  <= ~((m_perr & !FAULT) | t_perr);"}},
+		{"parity", 32, unit.Bug{"SERR# without SerrEnable", pins, "address_parity & parity_en & serr_en;", "address_parity & parity_en & (serr_en | FAULT);"}},
+		{"busmaster", 32, unit.Bug{"a soft reset waits for BusMaster", master, "assign drop = quiesce_i &", "assign drop = !FAULT & quiesce_i &"}},
+		{"busmaster", 32, unit.Bug{"BusMaster revives what a soft reset has dropped", master, "(drop_q | ~bus_master_en_i);", "((drop_q & !FAULT) | ~bus_master_en_i);"}},
+		{"busmaster", 32, unit.Bug{"a transaction begins in the clock after BusMaster was cleared", master, "bus_master_en_i & ~cfg_pending_i & ~drop;",
+			"(FAULT | bus_master_en_i) & ~cfg_pending_i & (FAULT | ~drop);"}},
+		{"busmaster", 32, unit.Bug{"a transaction begins while BusMaster is being cleared", master, "& ~cfg_pending_i &", "& (FAULT | ~cfg_pending_i) &"}},
 	}
-	var planted []unit.Switched
+	var bugs []unit.Bug
 	for _, f := range faults {
-		planted = append(planted, unit.Switched{Name: f.name, File: f.file, Old: f.old, New: f.new})
+		bugs = append(bugs, f.bug)
 	}
 	program := map[int]string{}
 	for _, m := range machines[:2] {
-		program[m.bus] = build(t, unit.Plant(t, spec(m.card), anchors, planted))
+		program[m.bus] = build(t, unit.Inject(t, spec(t, m.card), bugs))
 		_, complaint := run(t, program[m.bus], "random", m.bus, seed(t), 150_000)
-		require.Empty(t, complaint, "all faults are switched off, and the bench fails")
+		require.Empty(t, complaint, "all bugs are switched off, and the testbench fails")
 	}
 	for i, f := range faults {
-		t.Run(f.name, func(t *testing.T) {
+		t.Run(f.bug[0], func(t *testing.T) {
 			size := uint64(150_000)
 			if f.scenario == "sweep" {
 				size = 1
 			}
 			_, complaint := run(t, program[f.bits], f.scenario, f.bits, seed(t), size, fmt.Sprintf("+fault=%d", i+1))
-			require.NotEmpty(t, complaint, "the bench does not see the fault")
+			require.NotEmpty(t, complaint, "no test caught the injected bug")
 			t.Log(strings.SplitN(complaint, "\n", 3)[1])
 		})
 	}

@@ -63,7 +63,7 @@ struct Job {
   std::vector<uint32_t> words;
 };
 
-constexpr uint32_t kBusBytes = BENCH_W / 8;
+constexpr uint32_t kBusBytes = TB_W / 8;
 
 // Host memory behind the host bus: one transfer at a time, at a random pace.
 class HostBus {

@@ -18,20 +18,11 @@ const (
 
 var sizes = unit.Sizes{Short: 5_000, Normal: 200_000, Long: 5_000_000}
 
-func spec() verilate.Spec {
-	return verilate.Spec{
-		Name: "sdram_tb",
-		Top:  "hvia_sdram_controller",
-		RTL:  []string{numbers, controller, "rtl/att/checkers/hvia_sdram_controller_checker.sv"},
-		Cpp:  []string{"sim/unit/att/sdram/cc/sdram_tb.cc", "sim/model/sdram_chip.cc"},
-	}
-}
-
 // Random requests with pauses, stalls, hints, a reset in the middle and jumps
 // over idle time: every word, every timing rule of the device, refresh; at the
 // card's SDRAM clock and at the slow one.
 func TestController(t *testing.T) {
-	f := unit.MustPass(t, spec(), sizes)
+	f := unit.MustPass(t, unit.Testbench(t, "sdram_controller"), sizes)
 	for _, clock := range []string{"", "slow_"} {
 		require.NotZero(t, f[clock+"reads_of_open_row"], "%s: no read of an open row at full speed", clock)
 		require.NotZero(t, f[clock+"reads_of_closed_bank"], "%s: no read of a closed bank at full speed", clock)
@@ -42,7 +33,7 @@ func TestController(t *testing.T) {
 }
 
 func TestControllerMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
+	unit.MustCatch(t, unit.Testbench(t, "sdram_controller"), 20_000, map[string]verilate.Mutant{
 		"rcd":               {File: numbers, Old: "SdramRcdClocks = 2;", New: "SdramRcdClocks = 1;"},
 		"ras":               {File: numbers, Old: "SdramRasClocks = 5;", New: "SdramRasClocks = 4;"},
 		"write_pre":         {File: numbers, Old: "SdramWrClocks = 2;", New: "SdramWrClocks = 1;"},
@@ -54,9 +45,5 @@ func TestControllerMutants(t *testing.T) {
 		"wrong_row":         {File: controller, Old: "row_hit   = bank_open && (open_row == row)", New: "row_hit   = bank_open && (open_row[10:0] == row[10:0])"},
 		"early_quiet":       {File: controller, Old: "(rd_valid_q == '0) && (rd_last_q == '0) && !rvalid_q && cke_q", New: "(rd_last_q == '0) && cke_q"},
 		"hole":              {File: controller, Old: "assign quiet_o = waiting && !due &&", New: "assign quiet_o = waiting &&"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec(), name, m, unit.Sizes{Short: 20_000, Normal: 20_000, Long: 20_000})
-		})
-	}
+	})
 }

@@ -5,12 +5,8 @@
 package asyncerrors_test
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"hvia/sim/unit/internal/unit"
 	"hvia/sim/verilate"
@@ -25,37 +21,24 @@ const (
 // In thousands of clocks.
 var sizes = unit.Sizes{Short: 100, Normal: 2_000, Long: 40_000}
 
-var spec = verilate.Spec{
-	Name:    "async_errors_tb",
-	Top:     "hvia_async_errors",
-	RTL:     []string{collector, "rtl/control/checkers/hvia_async_errors_checker.sv"},
-	Cpp:     []string{"sim/unit/control/async_errors/cc/async_errors_tb.cc"},
-	Params:  map[string]string{"Sources": strconv.Itoa(sources)},
-	Defines: []string{"HVIA_SOURCES=" + strconv.Itoa(sources)},
+func spec(t *testing.T) verilate.Spec {
+	t.Helper()
+	return unit.Testbench(t, "async_errors", "Sources="+strconv.Itoa(sources))
 }
 
 func TestAsyncErrors(t *testing.T) {
-	figures := unit.MustPass(t, spec, sizes)
-	covered := []string{"reports", "cover_reports_again", "cover_all_at_once", "cover_all_wait"}
+	events := []string{"reports", "cover_reports_again", "cover_all_at_once", "cover_all_wait"}
 	for s := range sources {
-		covered = append(covered, "cover_source_"+strconv.Itoa(s))
+		events = append(events, "cover_source_"+strconv.Itoa(s))
 	}
-	for _, name := range covered {
-		require.NotZero(t, figures[name], "the run never met %s", name)
-	}
-}
-
-var mutants = map[string]verilate.Mutant{
-	"last_first":   {File: collector, Old: "assign first   = waiting_q & (~waiting_q + 1'b1);", New: "assign first   = waiting_q[6] ? 7'b1000000 : waiting_q & (~waiting_q + 1'b1);"},
-	"again_lost":   {File: collector, Old: "waiting_q <= (waiting_q & ~first) | valid_i;", New: "waiting_q <= (waiting_q | valid_i) & ~first;"},
-	"quiet_early":  {File: collector, Old: "assign quiet_o = waiting_q == '0 && valid_i == '0;", New: "assign quiet_o = waiting_q == '0;"},
-	"code_changes": {File: collector, Old: "if (valid_i[s]) begin", New: "if (valid_i[s] || (s == 2 && valid_i[1])) begin"},
+	unit.MustPass(t, spec(t), sizes, events...)
 }
 
 func TestAsyncErrorsMutants(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(mutants)) {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec, name, mutants[name], unit.Sizes{Short: 50, Normal: 50, Long: 50})
-		})
-	}
+	unit.MustCatch(t, spec(t), 50, map[string]verilate.Mutant{
+		"last_first":   {File: collector, Old: "assign first   = waiting_q & (~waiting_q + 1'b1);", New: "assign first   = waiting_q[6] ? 7'b1000000 : waiting_q & (~waiting_q + 1'b1);"},
+		"again_lost":   {File: collector, Old: "waiting_q <= (waiting_q & ~first) | valid_i;", New: "waiting_q <= (waiting_q | valid_i) & ~first;"},
+		"quiet_early":  {File: collector, Old: "assign quiet_o = waiting_q == '0 && valid_i == '0;", New: "assign quiet_o = waiting_q == '0;"},
+		"code_changes": {File: collector, Old: "if (valid_i[s]) begin", New: "if (valid_i[s] || (s == 2 && valid_i[1])) begin"},
+	})
 }

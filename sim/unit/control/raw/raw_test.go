@@ -4,7 +4,6 @@ package raw_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	"hvia/sim/unit/internal/unit"
@@ -19,48 +18,21 @@ const (
 // Ring entries.
 var sizes = unit.Sizes{Short: 10_000, Normal: 80_000, Long: 3_000_000}
 
-func spec(width int) verilate.Spec {
-	w := strconv.Itoa(width)
-	return verilate.Spec{
-		Name: "raw_bench_" + w,
-		Top:  "hvia_raw_port",
-		RTL: []string{
-			"rtl/gen/hvia_params_pkg.sv", "rtl/gen/hvia_pkg.sv", ring, port,
-			"rtl/control/checkers/hvia_raw_ring_checker.sv", "rtl/control/checkers/hvia_raw_port_checker.sv",
-		},
-		Cpp:     []string{"sim/unit/control/raw/cc/raw_tb.cc"},
-		Params:  map[string]string{"W": w},
-		Defines: []string{"BENCH_W=" + w},
-	}
-}
-
 // TestRaw runs both rings at all sizes, with restarts, bus errors and bad
 // entries, against a model.
 func TestRaw(t *testing.T) {
-	for _, width := range []int{32, 64} {
-		t.Run(strconv.Itoa(width), func(t *testing.T) {
-			figures := unit.MustPass(t, spec(width), sizes)
-			if testing.Short() {
-				return // too few entries for every case
-			}
-			names := []string{
-				"fulls", "sent", "received", "refused_transmit", "refused_receive", "irqs", "offs", "stale_uses",
-				"failed_reads", "failed_writes", "bursts", "resets", "quiet_clocks",
-			}
-			for log2 := 1; log2 <= 8; log2++ {
-				names = append(names, fmt.Sprintf("wraps_log2_%d", log2), fmt.Sprintf("returns_log2_%d", log2))
-			}
-			for _, name := range names {
-				if figures[name] == 0 {
-					t.Errorf("%s never happened: the run proves nothing about it", name)
-				}
-			}
-		})
+	events := []string{
+		"fulls", "sent", "received", "refused_transmit", "refused_receive", "irqs", "offs", "stale_uses",
+		"failed_reads", "failed_writes", "bursts", "resets", "quiet_clocks",
 	}
+	for log2 := 1; log2 <= 8; log2++ {
+		events = append(events, fmt.Sprintf("wraps_log2_%d", log2), fmt.Sprintf("returns_log2_%d", log2))
+	}
+	unit.BothWidths(t, "raw_port", sizes, events...)
 }
 
 func TestRawMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
+	unit.MustCatch(t, unit.Testbench(t, "raw_port", "W=32"), 60_000, map[string]verilate.Mutant{
 		"tail_mask":      {File: ring, Old: "(fetch_q != (tail_i & mask))", New: "(fetch_q != tail_i)"},
 		"wrap":           {File: ring, Old: "fetch_d       = fetch_take ? ((fetch_q + 8'd1) & mask) : fetch_q;", New: "fetch_d       = fetch_take ? (fetch_q + 8'd1) : fetch_q;"},
 		"longest":        {File: ring, Old: "fetch_len_i > MaxTransmit", New: "fetch_len_i >= MaxTransmit"},
@@ -70,9 +42,5 @@ func TestRawMutants(t *testing.T) {
 		"early_irq":      {File: port, Old: "writing_q && wdone_i && write_rx_q, writing_q && wdone_i && !write_rx_q}", New: "wvalid_q && wready_i && write_rx_q, wvalid_q && wready_i && !write_rx_q}"},
 		"one_read_ahead": {File: ring, Old: "((ready_q + done_q) < CountBits'(Depth))", New: "((ready_q + done_q) < CountBits'(2))"},
 		"lost_trace":     {File: port, Old: "sent_q <= sent || (sent_q && irq_raw_receive_o);", New: "sent_q <= sent;"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec(32), name, m, unit.Sizes{Short: 60_000, Normal: 60_000, Long: 60_000})
-		})
-	}
+	})
 }

@@ -3,8 +3,6 @@
 package dma_test
 
 import (
-	"fmt"
-	"strconv"
 	"testing"
 
 	"hvia/sim/unit/internal/unit"
@@ -19,33 +17,18 @@ const (
 
 var sizes = unit.Sizes{Short: 1_000, Normal: 10_000, Long: 300_000}
 
-func spec(width, outstanding int) verilate.Spec {
-	w, m := strconv.Itoa(width), strconv.Itoa(outstanding)
-	return verilate.Spec{
-		Name: "dma_bench_" + w + "_" + m,
-		Top:  "dma_tb",
-		RTL: []string{
-			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/prim/hvia_byte_packer.sv", splitter, reader, writer,
-			"rtl/prim/checkers/hvia_byte_packer_checker.sv", "rtl/host/checkers/hvia_dma_read_checker.sv", "rtl/host/checkers/hvia_dma_write_checker.sv",
-			"sim/unit/host/dma/dma_tb.sv",
-		},
-		Cpp:     []string{"sim/unit/host/dma/cc/dma_tb.cc"},
-		Params:  map[string]string{"W": w, "MaxOutstanding": m},
-		Defines: []string{"BENCH_W=" + w, "BENCH_MAX=" + m},
-	}
-}
-
 func TestDma(t *testing.T) {
-	for _, c := range []struct{ width, outstanding int }{{32, 1}, {32, 2}, {64, 1}, {64, 2}} {
-		t.Run(fmt.Sprintf("%d_%d", c.width, c.outstanding), func(t *testing.T) {
-			unit.MustPass(t, spec(c.width, c.outstanding), sizes)
-		})
+	for _, width := range []string{"32", "64"} {
+		for _, outstanding := range []string{"1", "2"} {
+			t.Run(width+"_"+outstanding, func(t *testing.T) {
+				unit.MustPass(t, unit.Testbench(t, "dma", "W="+width, "MaxOutstanding="+outstanding), sizes)
+			})
+		}
 	}
 }
 
 func TestDmaMutants(t *testing.T) {
-	small := unit.Sizes{Short: 2_000, Normal: 2_000, Long: 2_000}
-	for name, m := range map[string]verilate.Mutant{
+	unit.MustCatch(t, unit.Testbench(t, "dma", "W=32", "MaxOutstanding=1"), 2_000, map[string]verilate.Mutant{
 		"page_split":    {File: splitter, Old: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i", New: "(13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i + 13'd1"},
 		"burst_end":     {File: splitter, Old: "(short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]}", New: "(short_bursts_i ? ShortBytes : LongBytes)"},
 		"always_long":   {File: splitter, Old: "(short_bursts_i ? ShortBytes : LongBytes)", New: "LongBytes"},
@@ -57,7 +40,5 @@ func TestDmaMutants(t *testing.T) {
 		"write_overlap": {File: writer, Old: "no_overlap_i & (burst_valid | (open_q != 2'd0))", New: "no_overlap_i & burst_valid"},
 		"beat_reuse":    {File: writer, Old: "(count == avail) ? '0 : used_q + count", New: "'0"},
 		"bus_error":     {File: writer, Old: "if (wdone_i & werr_i) err_q", New: "if (wdone_i & werr_i & all_q) err_q"},
-	} {
-		t.Run(name, func(t *testing.T) { unit.MustCatch(t, spec(32, 1), name, m, small) })
-	}
+	})
 }

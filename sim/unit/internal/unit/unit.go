@@ -9,9 +9,10 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,9 +63,7 @@ func Build(t *testing.T, spec verilate.Spec) string {
 	t.Helper()
 	spec.Headers = append(slices.Clone(spec.Headers), "sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h")
 	program, err := verilate.Build(context.Background(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return program
 }
 
@@ -95,19 +94,30 @@ func Run(ctx context.Context, program string, seed, size uint64, more ...string)
 	return figures, nil
 }
 
-// MustPass builds and runs a testbench and logs its figures.
-func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes) map[string]uint64 {
+// MustPass builds and runs a testbench and logs its figures. A run of more than
+// short size must meet every event that is named.
+func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes, events ...string) map[string]uint64 {
 	t.Helper()
-	program := Build(t, spec)
-	figures, err := Run(t.Context(), program, Seed(t), sizes.Pick())
-	if err != nil {
-		t.Fatal(err)
-	}
+	figures, err := Run(t.Context(), Build(t, spec), Seed(t), sizes.Pick())
+	check(t, err)
 	if figures["passed"] != 1 {
 		t.Fatalf("%s ended without its verdict: figures %v", spec.Name, figures)
 	}
 	t.Logf("%s: %v", spec.Name, figures)
+	for _, event := range events {
+		if figures[event] == 0 && !testing.Short() {
+			t.Errorf("%s: the run never met %s", spec.Name, event)
+		}
+	}
 	return figures
+}
+
+// BothWidths is MustPass with data paths of 32 and of 64 bits.
+func BothWidths(t *testing.T, name string, sizes Sizes, events ...string) {
+	t.Helper()
+	for _, width := range []string{"32", "64"} {
+		t.Run(width, func(t *testing.T) { MustPass(t, Testbench(t, name, "W="+width), sizes, events...) })
+	}
 }
 
 // Netlist returns the same testbench with the Yosys netlist of its RTL.
@@ -117,14 +127,15 @@ func Netlist(spec verilate.Spec) verilate.Spec {
 	return spec
 }
 
-// FewerVIs runs a testbench on RTL built for 16 and, in long runs, 64 VIs.
-func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes) {
+// FewerVIs runs a testbench on RTL built for 16 and for 64 VIs: in long runs,
+// and in all runs with the numbers given.
+func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 	t.Helper()
 	const pkg = "rtl/gen/hvia_params_pkg.sv"
 	base := fmt.Sprintf("VICountLog2 = %d;", params.VICountLog2)
 	for _, log2 := range []int{4, 6} {
 		t.Run(fmt.Sprint(1<<log2), func(t *testing.T) {
-			if log2 == 6 && os.Getenv("HVIA_LONG") != "1" {
+			if !slices.Contains(always, 1<<log2) && os.Getenv("HVIA_LONG") != "1" {
 				t.Skip("HVIA_LONG=1 only")
 			}
 			s := spec
@@ -147,7 +158,7 @@ func Fault(t *testing.T) {
 	h := fnv.New32a()
 	h.Write([]byte(t.Name()))
 	if h.Sum32()%4 != 0 {
-		t.Skip("one planted fault in four is tried in a plain run, all by make mutants")
+		t.Skip("a plain run tries one injected bug in four, make mutants tries all")
 	}
 }
 
@@ -157,7 +168,7 @@ func Fault(t *testing.T) {
 func FaultySimulator(t *testing.T) {
 	t.Helper()
 	if !allFaults() {
-		t.Skip("builds a simulator with planted faults: make mutants")
+		t.Skip("builds a simulator with injected bugs: make mutants")
 	}
 }
 
@@ -165,73 +176,93 @@ func allFaults() bool {
 	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
-// MustCatch builds a testbench with one injected bug and requires that it
-// fails.
-func MustCatch(t *testing.T, spec verilate.Spec, name string, mutant verilate.Mutant, sizes Sizes) {
+// MustCatch builds a testbench with each of the injected bugs by itself and
+// requires that its run of the given size fails.
+func MustCatch(t *testing.T, spec verilate.Spec, size uint64, mutants map[string]verilate.Mutant) {
 	t.Helper()
-	Fault(t)
-	spec.Name += "_" + name
-	spec.Mutants = []verilate.Mutant{mutant}
-	program := Build(t, spec)
-	figures, err := Run(t.Context(), program, Seed(t), sizes.Pick())
-	if err == nil {
-		t.Fatalf("the bench did not catch the planted fault %q -> %q in %s; figures %v", mutant.Old, mutant.New, mutant.File, figures)
-	}
-	t.Logf("caught: %s", firstLine(err.Error()))
-}
-
-// Switched is an injected bug that is inactive until a run switches it on, so
-// that all bugs of a testbench need one build. New replaces Old, with the word
-// FAULT for the condition that it is on.
-type Switched struct{ Name, File, Old, New string }
-
-// Plant puts all bugs into a spec. A run switches bug number n on with
-// +fault=n, the first one is 1. Anchors are texts that occur once in a file;
-// the declaration of the switch goes behind them.
-func Plant(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched) verilate.Spec {
-	t.Helper()
-	spec.Name += "_faults"
-	spec.Mutants = nil
-	for _, file := range slices.Sorted(maps.Keys(anchors)) {
-		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: anchors[file],
-			New: anchors[file] + "\n  int planted;\n  initial if ($value$plusargs(\"fault=%d\", planted) == 0) planted = 0;\n"})
-	}
-	for i, f := range faults {
-		if _, ok := anchors[f.File]; !ok || !strings.Contains(f.New, "FAULT") {
-			t.Fatalf("fault %s: %s has no anchor, or %q no FAULT", f.Name, f.File, f.New)
-		}
-		on := fmt.Sprintf("(planted == %d)", i+1)
-		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: f.File, Old: f.Old, New: strings.ReplaceAll(f.New, "FAULT", on)})
-	}
-	return spec
-}
-
-// MustCatchEach builds a testbench with all bugs, requires that it passes with
-// all of them off, and that it fails with each.
-func MustCatchEach(t *testing.T, spec verilate.Spec, anchors map[string]string, faults []Switched, sizes Sizes) {
-	t.Helper()
-	program := Build(t, Plant(t, spec, anchors, faults))
-	if _, err := Run(t.Context(), program, Seed(t), sizes.Pick()); err != nil {
-		t.Fatalf("all faults are switched off, and the bench fails: %v", err)
-	}
-	for i, f := range faults {
-		t.Run(f.Name, func(t *testing.T) {
-			figures, err := Run(t.Context(), program, Seed(t), sizes.Pick(), fmt.Sprintf("+fault=%d", i+1))
-			if err == nil {
-				t.Fatalf("the bench did not catch the planted fault %q -> %q in %s; figures %v", f.Old, f.New, f.File, figures)
-			}
-			t.Logf("caught: %s", firstLine(err.Error()))
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			Fault(t)
+			s := spec
+			s.Name += "_" + name
+			s.Mutants = []verilate.Mutant{m}
+			_, err := Run(t.Context(), Build(t, s), Seed(t), size)
+			Caught(t, err, m.Old, m.New)
 		})
 	}
 }
 
-func firstLine(s string) string {
-	_, after, ok := strings.Cut(s, "\n")
-	if ok {
-		s = after
+// Caught requires that a run with an injected bug failed, and logs how.
+func Caught(t *testing.T, err error, right, wrong string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no test caught the injected bug %q -> %q", right, wrong)
 	}
-	line, _, _ := strings.Cut(s, "\n")
-	return line
+	message := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for _, line := range message {
+		if strings.Contains(line, "FAIL") || strings.Contains(line, "Error") {
+			t.Logf("caught: %s", line)
+			return
+		}
+	}
+	t.Logf("caught: %s", message[len(message)-1])
+}
+
+// Bug is an injected bug that is inactive until a run switches it on, so that
+// all bugs of a testbench need one build: its name, the file, the text that it
+// replaces, and the new text, with FAULT for the condition that it is on.
+type Bug [4]string
+
+// Inject puts bugs into a spec. A run switches bug number n on with +fault=n;
+// the first is 1.
+func Inject(t *testing.T, spec verilate.Spec, bugs []Bug) verilate.Spec {
+	t.Helper()
+	root, err := verilate.Root()
+	check(t, err)
+	spec.Name += "_faults"
+	spec.Mutants = nil
+	switched := map[string]bool{}
+	for i, bug := range bugs {
+		name, file, right, wrong := bug[0], bug[1], bug[2], bug[3]
+		if !strings.Contains(wrong, "FAULT") {
+			t.Fatalf("bug %s: %q has no FAULT", name, wrong)
+		}
+		if !switched[file] {
+			switched[file] = true
+			text, err := os.ReadFile(filepath.Join(root, file))
+			check(t, err)
+			head := moduleHead.FindString(string(text))
+			spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: head,
+				New: head + "  int injected;\n  initial if ($value$plusargs(\"fault=%d\", injected) == 0) injected = 0;\n"})
+		}
+		on := fmt.Sprintf("(injected == %d)", i+1)
+		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: right, New: strings.ReplaceAll(wrong, "FAULT", on)})
+	}
+	return spec
+}
+
+var moduleHead = regexp.MustCompile(`(?ms)^module .*?^\);\n`)
+
+// MustCatchEach builds a testbench with all bugs, requires that it passes with
+// all of them off, and that it fails with each. A short run tries the first
+// four.
+func MustCatchEach(t *testing.T, spec verilate.Spec, size uint64, bugs []Bug) {
+	t.Helper()
+	program := Build(t, Inject(t, spec, bugs))
+	if _, err := Run(t.Context(), program, Seed(t), size); err != nil {
+		t.Fatalf("all bugs are switched off, and the testbench fails: %v", err)
+	}
+	for i, bug := range bugs {
+		if testing.Short() && i > 3 {
+			break
+		}
+		t.Run(bug[0], func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			_, err := Run(ctx, program, Seed(t), size, fmt.Sprintf("+fault=%d", i+1))
+			Caught(t, err, bug[2], bug[3])
+		})
+	}
 }
 
 func tail(s string) string {

@@ -5,7 +5,6 @@ package gec_test
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -23,27 +22,11 @@ const (
 
 var sizes = unit.Sizes{Short: 2, Normal: 32, Long: 800}
 
-func spec(bits int) verilate.Spec {
-	return verilate.Spec{
-		Name:   "gec_bench_" + strconv.Itoa(bits),
-		Top:    "hvia_gec",
-		Params: map[string]string{"W": strconv.Itoa(bits)},
-		RTL: []string{
-			"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv",
-			"rtl/prim/hvia_cdc_sync.sv", "rtl/prim/hvia_cdc_reset_sync.sv", "rtl/prim/hvia_cdc_fifo.sv", "rtl/prim/hvia_cdc_handshake.sv", "rtl/prim/hvia_cdc_pulse.sv", target, host, gec,
-			"rtl/prim/checkers/hvia_cdc_fifo_checker.sv", "rtl/prim/checkers/hvia_cdc_handshake_checker.sv",
-			"rtl/mac/dp83820/checkers/hvia_mac_bus_target_checker.sv", "rtl/mac/dp83820/checkers/hvia_mac_bus_host_checker.sv", "rtl/mac/dp83820/checkers/hvia_gec_checker.sv",
-		},
-		Cpp:  []string{"sim/unit/mac/gec/cc/gec_tb.cc", "sim/model/dp83820.cc", "sim/model/pci_bus.cc"},
-		Libs: []string{"-lz"},
-	}
-}
-
 // The testbench on both widths; it prints the bus clocks of a full frame.
 func TestGec(t *testing.T) {
-	for _, bits := range []int{32, 64} {
-		t.Run(strconv.Itoa(bits), func(t *testing.T) {
-			f := unit.MustPass(t, spec(bits), sizes)
+	for _, bits := range []string{"32", "64"} {
+		t.Run(bits, func(t *testing.T) {
+			f := unit.MustPass(t, unit.Testbench(t, "gec", "W="+bits), sizes)
 			// In hundredths of a bus clock of 30 ns. The budget of a 1514-byte
 			// frame on the 32-bit bus is 14.3 us sent and 13.7 us received; the
 			// 64-bit bus waits only for the wire.
@@ -57,8 +40,7 @@ func TestGec(t *testing.T) {
 }
 
 func TestGecMutants(t *testing.T) {
-	small := unit.Sizes{Short: 16, Normal: 16, Long: 16}
-	for name, m := range map[string]verilate.Mutant{
+	unit.MustCatch(t, unit.Testbench(t, "gec", "W=32"), 16, map[string]verilate.Mutant{
 		"pad":        {File: gec, Old: "< rd_len);", New: "<= rd_len);"},
 		"overread":   {File: gec, Old: "(rd_end <= tx_avail_q)", New: "(rd_end <= tx_avail_q + Lanes[10:0])"},
 		"wake":       {File: gec, Old: "if (rx_wake_done | bus_error) rx_wait_d", New: "if (rx_wake_done | bus_error | rx_free_valid) rx_wait_d"},
@@ -71,9 +53,7 @@ func TestGecMutants(t *testing.T) {
 		"behind":     {File: gec, Old: "      tx_next_d  = tx_fill_q;\n", New: ""},
 		"no link":    {File: gec, Old: ".d_i      (phy_link_n_i),", New: ".d_i      (1'b0 & phy_link_n_i),"},
 		"turnaround": {File: host, Old: "gnt_n_d & gnt_n_q & gnt_prev_q & bus_idle", New: "gnt_n_q & gnt_prev_q & bus_idle"},
-	} {
-		t.Run(name, func(t *testing.T) { unit.MustCatch(t, spec(32), name, m, small) })
-	}
+	})
 }
 
 // Four FIFOs between the clocks are pushed without a check of their ready:
@@ -83,14 +63,13 @@ func TestGecMutants(t *testing.T) {
 func TestGecCrossingsThatFill(t *testing.T) {
 	text, err := os.ReadFile("../../../../rtl/mac/dp83820/hvia_gec.sv")
 	require.NoError(t, err)
-	const anchor = "localparam int unsigned Lanes     = W / 8;"
 	crossings := []struct{ valid, clock, when, message string }{
 		{"tx_event_push", "clk_i", "tx_own_q != 2'd0", "an event of a slot was lost"},
 		{"rx_event_push", "clk_i", "rx_started_q", "an event of a slot was lost"},
 		{"rx_done_i", "mac_clk_i", "rx_valid_o", "a receive slot that was released was lost"},
 		{"use_valid", "clk_i", "configured", "a trace event of the MAC bus was lost"},
 	}
-	var faults []unit.Switched
+	var faults []unit.Bug
 	for _, c := range crossings {
 		from := strings.Index(string(text), ".src_valid_i("+c.valid+")")
 		require.Positive(t, from, c.valid)
@@ -99,9 +78,9 @@ func TestGecCrossingsThatFill(t *testing.T) {
 		on := "(FAULT && (" + c.when + "))"
 		faulty := strings.Replace(old, "("+c.valid+")", "("+c.valid+" | "+on+")", 1)
 		faulty = strings.Replace(faulty, clock, ".dst_clk_i  ("+c.clock+" & ~"+on+")", 1)
-		faults = append(faults, unit.Switched{Name: c.valid, File: gec, Old: old, New: faulty})
+		faults = append(faults, unit.Bug{c.valid, gec, old, faulty})
 	}
-	program := unit.Build(t, unit.Plant(t, spec(32), map[string]string{gec: anchor}, faults))
+	program := unit.Build(t, unit.Inject(t, unit.Testbench(t, "gec", "W=32"), faults))
 	_, err = unit.Run(t.Context(), program, unit.Seed(t), 1)
 	require.NoError(t, err, "without a fault")
 	for i, c := range crossings {

@@ -21,7 +21,7 @@ using unit::Fail;
 
 namespace {
 
-constexpr uint32_t kBytes = BENCH_W / 8;
+constexpr uint32_t kBytes = TB_W / 8;
 constexpr uint32_t kPage = 4096;
 constexpr uint32_t kMemory = 64 * kPage;
 constexpr uint32_t kReadPage = 8 * kPage, kWritePage = 16 * kPage, kShortPage = 24 * kPage;

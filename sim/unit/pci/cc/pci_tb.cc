@@ -31,8 +31,8 @@ using hvia::PciPins;
 
 namespace {
 
-constexpr int kRequesters = BENCH_N;
-constexpr uint32_t kBytes = BENCH_W / 8;  // of a beat
+constexpr int kRequesters = TB_N;
+constexpr uint32_t kBytes = TB_W / 8;  // of a beat
 constexpr uint32_t kPage = 4096;
 constexpr uint32_t kRegionBytes = 16 * kPage;
 // Where each requester's memory lies: both ends of the window, and bit patterns between.
@@ -41,7 +41,7 @@ constexpr uint32_t kNowhere = 0x50000000;  // no target answers here
 
 uint64_t g_clock = 0;
 uint64_t g_seed = 0;
-int g_bits = BENCH_W;  // width of the bus and of the host bridge
+int g_bits = TB_W;  // width of the bus and of the host bridge
 std::string g_scenario;
 
 [[noreturn]] void Fail(const char* format, ...) {

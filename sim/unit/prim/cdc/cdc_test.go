@@ -3,6 +3,7 @@
 package cdc_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,23 +14,18 @@ import (
 
 const (
 	ideal      = "rtl/prim/hvia_cdc_sync.sv"
-	metastable = "sim/unit/prim/cdc/cc/cdc_sync_metastable.sv"
+	metastable = "sim/unit/prim/cdc/metastable.sv"
 	handshake  = "rtl/prim/hvia_cdc_handshake.sv"
 	fifo       = "rtl/prim/hvia_cdc_fifo.sv"
 )
 
 var sizes = unit.Sizes{Short: 2_000, Normal: 200_000, Long: 5_000_000}
 
-func spec(name, synchroniser string) verilate.Spec {
-	return verilate.Spec{
-		Name: "cdc_bench_" + name,
-		Top:  "cdc_tb",
-		RTL: []string{
-			synchroniser, "rtl/prim/hvia_cdc_reset_sync.sv", handshake, fifo,
-			"rtl/prim/checkers/hvia_cdc_handshake_checker.sv", "rtl/prim/checkers/hvia_cdc_fifo_checker.sv", "sim/unit/prim/cdc/cc/cdc_tb.sv",
-		},
-		Cpp: []string{"sim/unit/prim/cdc/cc/cdc_tb.cc"},
-	}
+func spec(t *testing.T, name, synchroniser string) verilate.Spec {
+	s := unit.Testbench(t, "cdc")
+	s.Name += "_" + name
+	s.RTL[slices.Index(s.RTL, ideal)] = synchroniser
+	return s
 }
 
 // Random clocks, pauses, back-pressure and resets, with ideal flops and with
@@ -37,7 +33,7 @@ func spec(name, synchroniser string) verilate.Spec {
 func TestCrossings(t *testing.T) {
 	for name, synchroniser := range map[string]string{"ideal": ideal, "metastable": metastable} {
 		t.Run(name, func(t *testing.T) {
-			f := unit.MustPass(t, spec(name, synchroniser), sizes)
+			f := unit.MustPass(t, spec(t, name, synchroniser), sizes)
 			require.EqualValues(t, 16, f["fifo16_most"], "words inside at most")
 			require.NotZero(t, f["fifo2_full"])
 			require.NotZero(t, f["fifo16_full"])
@@ -51,16 +47,12 @@ func TestCrossings(t *testing.T) {
 
 // A binary pointer passes with ideal flops: only the metastable ones show it.
 func TestMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
+	unit.MustCatch(t, spec(t, "metastable", metastable), 20_000, map[string]verilate.Mutant{
 		"binary_pointer":    {File: fifo, Old: "wgray_q <= wbin_d ^ (wbin_d >> 1);", New: "wgray_q <= wbin_d ^ (wbin_d >> 8);"},
 		"one_word_too_many": {File: fifo, Old: "assign src_ready_o = src_live && !full;", New: "assign src_ready_o = src_live;"},
 		"fifo_quiet_early":  {File: fifo, Old: "assign dst_quiet_o = dst_live && wgray_settled && !pop;", New: "assign dst_quiet_o = dst_live && !pop;"},
 		"no_acknowledge":    {File: handshake, Old: "assign src_ready_o = src_live && (req_q == ack_sync);", New: "assign src_ready_o = src_live;"},
 		"lone_reset":        {File: handshake, Old: "assign both_rst_n = src_rst_ni & dst_rst_ni;", New: "assign both_rst_n = src_rst_ni;"},
 		"quiet_in_flight":   {File: handshake, Old: "assign dst_quiet_o = dst_live && req_settled && !dst_take;", New: "assign dst_quiet_o = dst_live && !dst_take;"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.MustCatch(t, spec("metastable", metastable), name, m, unit.Sizes{Short: 20_000, Normal: 20_000, Long: 20_000})
-		})
-	}
+	})
 }

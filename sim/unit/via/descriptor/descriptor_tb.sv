@@ -11,7 +11,6 @@ module descriptor_tb #(
     input  logic           rst_ni,
     // Faults that the tests of the bench plant; without them nothing looks at these.
     /* verilator lint_off UNUSEDSIGNAL */
-    input  logic [127:0]   fault_i,
     /* verilator lint_on UNUSEDSIGNAL */
     input  logic           enable_i,
     input  logic [255:0]   live_i,

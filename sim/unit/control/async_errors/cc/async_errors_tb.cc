@@ -22,7 +22,7 @@
 
 namespace {
 
-constexpr int kSources = HVIA_SOURCES;
+constexpr int kSources = TB_Sources;
 
 struct Place {
   bool waits = false;

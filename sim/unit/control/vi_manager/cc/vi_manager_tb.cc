@@ -13,9 +13,6 @@
 #include "sim/unit/internal/unit/neighbours.h"
 #include "verilated.h"
 
-#ifndef BENCH_W
-#define BENCH_W 32
-#endif
 
 namespace {
 
@@ -23,7 +20,7 @@ using unit::Fail;
 using unit::Rng;
 using unit::Traffic;
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr uint32_t kPages = 32;
 constexpr uint32_t kPatience = 400;  // as in vi_manager_tb.sv
 constexpr uint32_t kVis = 1u << hvia::kProfiles[0].VICountLog2;

@@ -18,7 +18,7 @@ using unit::Traffic;
 
 namespace {
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr uint32_t kPages = 128;
 const uint32_t kShort = hvia::kProfiles[0].ShortBurstBytes;
 
@@ -35,8 +35,8 @@ struct Job {
 class Bench {
  public:
   explicit Bench(uint64_t seed)
-      : rng(seed), memory(kPages, &rng), shadow(memory.bytes), pool(0, kPages, &rng), rbus(&memory, &rng, BENCH_MAX),
-        wbus(&memory, &rng, BENCH_MAX), ratt(&rng), watt(&rng), top(new Vdma_tb) {
+      : rng(seed), memory(kPages, &rng), shadow(memory.bytes), pool(0, kPages, &rng), rbus(&memory, &rng, TB_MaxOutstanding),
+        wbus(&memory, &rng, TB_MaxOutstanding), ratt(&rng), watt(&rng), top(new Vdma_tb) {
     // Three regions: one page, a few pages, and one at the top of the address space.
     Add(0x100001, pool.Make(0x7fff12345100ull, 3000, 7, true));
     Add(0x200002, pool.Make(0x400000000fffull, 5 * kPage, 7, true));

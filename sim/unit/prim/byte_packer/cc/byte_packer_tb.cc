@@ -13,7 +13,7 @@ using unit::Fail;
 
 namespace {
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 
 struct Beat {
   uint64_t data;
@@ -145,7 +145,7 @@ class Bench {
     return beats;
   }
 
-  static uint64_t Mask() { return BENCH_W == 64 ? ~0ull : (1ull << (BENCH_W % 64)) - 1; }
+  static uint64_t Mask() { return TB_W == 64 ? ~0ull : (1ull << (TB_W % 64)) - 1; }
 
   unit::Rng rng;
   uint64_t packets = 0, bytes = 0;

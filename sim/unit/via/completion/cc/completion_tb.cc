@@ -17,9 +17,6 @@
 #include "sim/unit/internal/unit/neighbours.h"
 #include "verilated.h"
 
-#ifndef BENCH_W
-#define BENCH_W 32
-#endif
 
 #define CHECK(condition, ...)                  \
   do {                                         \
@@ -31,7 +28,7 @@ namespace {
 using unit::Rng;
 using unit::Traffic;
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr unsigned kSources = 4;
 constexpr unsigned kQueues = 1u << hvia::kProfiles[0].CompletionQueuesLog2;
 // Host memory: descriptors, then areas for rings, each for the longest one.

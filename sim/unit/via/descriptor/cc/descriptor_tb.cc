@@ -42,8 +42,8 @@ namespace {
 constexpr int kVis = 256;
 constexpr int kSend = 0, kReceive = 1;
 const char* const kQueueNames[] = {"send", "receive"};
-constexpr int kLane = HVIA_W / 8;
-using Lane = std::conditional_t<HVIA_W == 64, uint64_t, uint32_t>;
+constexpr int kLane = TB_W / 8;
+using Lane = std::conditional_t<TB_W == 64, uint64_t, uint32_t>;
 constexpr uint64_t kPatience = 20000;  // clocks without progress
 
 std::map<std::string, uint64_t> figures;
@@ -200,11 +200,8 @@ struct Transmit {
 
 class Bench {
  public:
-  Bench(uint64_t seed, const std::array<uint32_t, 4>& faults)
-      : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2), dut_(&context_) {
-    context_.randReset(2);
-    context_.randSeed(static_cast<int>(rng_.Next() >> 33));
-    for (int i = 0; i < 4; i++) dut_.fault_i[i] = faults[i];
+  explicit Bench(uint64_t seed) : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2) {
+    Verilated::randSeed(static_cast<int>(rng_.Next() >> 33));
   }
 
   void Run(uint64_t epochs) {
@@ -2517,7 +2514,6 @@ class Bench {
 
   unit::Rng rng_;
   const size_t depth_;
-  VerilatedContext context_;
   Vdescriptor_tb dut_;
   Knobs knobs_{};
 
@@ -2604,14 +2600,10 @@ class Bench {
 }  // namespace bench
 
 int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  Verilated::randReset(2);
   unit::ParseOptions(argc, argv);
-  // +fault=n switches planted fault n on.
-  std::array<uint32_t, 4> faults{};
-  for (int i = 1; i < argc; i++) {
-    int n = 0;
-    if (std::sscanf(argv[i], "+fault=%d", &n) == 1) faults.at(n / 32) |= 1u << n % 32;
-  }
-  bench::Bench b(unit::options().seed, faults);
+  bench::Bench b(unit::options().seed);
   b.Run(unit::options().size);
   bench::figures["clocks"] = unit::clocks();
   for (const auto& [name, value] : bench::figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);

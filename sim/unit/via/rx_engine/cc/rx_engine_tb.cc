@@ -32,7 +32,7 @@ using unit::Traffic;
 
 namespace {
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr size_t kVia = hvia::kEthernetHeaderSize;
 constexpr size_t kHeader = hvia::kEthernetHeaderSize + hvia::kViaHeaderSize;
 constexpr uint8_t kFirst = hvia::kViaHeaderFlagsFirstMask, kLast = hvia::kViaHeaderFlagsLastMask,

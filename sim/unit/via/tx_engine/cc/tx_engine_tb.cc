@@ -31,7 +31,7 @@ using unit::Traffic;
 
 namespace {
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr size_t kVia = hvia::kEthernetHeaderSize;
 constexpr size_t kHeader = hvia::kEthernetHeaderSize + hvia::kViaHeaderSize;
 constexpr uint32_t kChunk = hvia::kDescriptorFetchBytes;
@@ -41,7 +41,7 @@ constexpr uint64_t kMac = 0x665544332202ull;
 constexpr uint16_t kTag = 7, kOtherTag = 9;
 
 // Clocks from the offer of a descriptor to the beat that commits its frame, at most.
-constexpr uint64_t kLatency = BENCH_LATENCY_4, kLatencyFull = BENCH_LATENCY_FULL;
+constexpr uint64_t kLatency = TB_W == 32 ? 15 : 14, kLatencyFull = TB_W == 32 ? 388 : 204;
 
 // From this size on every outcome must have come up.
 constexpr uint64_t kEnough = 40;

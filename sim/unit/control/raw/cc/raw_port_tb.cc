@@ -10,9 +10,6 @@
 #include "sim/unit/internal/unit/neighbours.h"
 #include "verilated.h"
 
-#ifndef BENCH_W
-#define BENCH_W 32
-#endif
 
 namespace {
 
@@ -20,7 +17,7 @@ using unit::Fail;
 using unit::Rng;
 using unit::Traffic;
 
-constexpr unsigned kBytes = BENCH_W / 8;
+constexpr unsigned kBytes = TB_W / 8;
 constexpr uint32_t kPages = 16;
 constexpr uint64_t kPatience = 20000;  // clocks in which something must move
 
