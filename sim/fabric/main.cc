@@ -6,13 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/fabric/control_server.h"
@@ -33,35 +37,6 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME ...] [options]\n"
-    "  --socket PATH         control socket\n"
-    "  --private-directory yes|no  remove the socket's directory at the end (no)\n"
-    "  --node KIND:NAME      a node, in the order of its numbers; kinds: card (the RTL), nic (a plain NIC), echo (a test device)\n"
-    "  --switch yes|no       yes: two nodes have a switch between them and not a cable, as more always have (no)\n"
-    "  --mode timed|free     time mode (timed)\n"
-    "  --thread N,R,NAME     a thread that will attach: node, rank, name; timed mode starts when all have\n"
-    "  --memory BYTES        host memory of each node (268435456), a multiple of 4096, at most 1 GiB\n"
-    "  --profile NAME        set of parameters (hvia-ge)\n"
-    "  --param NAME=VALUE    replaces a parameter of class model for this run; may be given several times\n"
-    "  --seed N              seed of everything that is random in the models (1)\n"
-    "  --wire-fault FAULT    what the wire does to frames: KIND DIRECTION NAME=NUMBER..., see ParseWireFault; may be given several times\n"
-    "  --wire-fault-seed N   its seed (that of the models)\n"
-    "  --spare-slots N       slots for threads that were not declared (16)\n"
-    "  --stuck-ms N          wall time a timed thread may run without a call (10000)\n"
-    "  --stall-ms N          wall time for which a guest's threads may run within 1 us of simulated time (30000)\n"
-    "  --start-ms N          wall time until all declared threads must have attached (60000)\n"
-    "  --guests yes|no       yes: the first process to connect owns the fabric, the socket is removed, and other processes join as its guests (no)\n"
-    "  --on-death stop|continue  what the death of a process does (stop)\n"
-    "  --no-skip 1           evaluate every clock edge, quiet or not\n"
-    "  --strap N             reset straps of the cards (0)\n"
-    "  --trace FILE          trace events of the cards and the wire\n"
-    "  --frames FILE         frames of the wire\n"
-    "  --wave STEM           FST waves: STEM.<node name>.fst for each card\n"
-    "  --owner-fd N          inherited descriptor: the run ends when its other end is closed\n"
-    "  --abandoned DIR:FILE  at the end, if nobody holds the lock of DIR/lock: its owner was killed, so FILE in DIR, the lock and DIR are removed\n"
-    "  --fault ignore-running    breaks the time protocol on purpose (tests only)\n";
-
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -78,7 +53,7 @@ struct Options {
   bool with_switch = false;
   uint64_t memory = 268435456, seed = 1;
   std::string trace, frames, wave;
-  bool skip_quiet = true;
+  bool no_skip = false;
   uint32_t strap = 0;
   int owner_fd = -1;
   bool private_directory = false;
@@ -102,64 +77,102 @@ ThreadName ParseThread(const std::string& text) {
   return {static_cast<int>(Number("--thread", text.substr(0, a), 0, kBridgeMaxNodes - 1)), static_cast<int>(Number("--thread", text.substr(a + 1, b - a - 1), 0, 65535)), text.substr(b + 1)};
 }
 
+using Set = std::function<void(const std::string& option, const std::string& value)>;
+
+struct Option {
+  const char *syntax, *help;  // the syntax is the name and, behind a space, its value
+  Set set;
+};
+
+Set Into(std::string* to) {
+  return [to](const std::string&, const std::string& value) { *to = value; };
+}
+Set Append(std::vector<std::string>* to) {
+  return [to](const std::string&, const std::string& value) { to->push_back(value); };
+}
+Set Choice(const char* on, const char* off, bool* to) {
+  return [=](const std::string& option, const std::string& value) {
+    if (value != on && value != off) throw UsageError(option + " " + value + ": want " + on + " or " + off);
+    *to = value == on;
+  };
+}
+template <class T>
+Set Into(T* to, uint64_t lo, uint64_t hi, int64_t unit = 1) {
+  return [=](const std::string& option, const std::string& value) { *to = static_cast<T>(static_cast<T>(Number(option, value, lo, hi)) * unit); };
+}
+Set Milliseconds(int64_t* to) { return Into(to, 1, 86400000, 1000000); }
+
+// VALUE before and after a colon: the first, or the last if there may be several.
+std::pair<std::string, std::string> Halves(const std::string& option, const std::string& value, size_t colon, const char* want) {
+  if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError(option + " " + value + ": want " + want);
+  return {value.substr(0, colon), value.substr(colon + 1)};
+}
+
+std::vector<Option> Table(Options* o) {
+  SchedulerOptions* const s = &o->scheduler;
+  return {
+      {"--socket PATH", "control socket", Into(&o->socket)},
+      {"--private-directory yes|no", "remove the socket's directory at the end (no)", Choice("yes", "no", &o->private_directory)},
+      {"--node KIND:NAME", "a node, in the order of its numbers; kinds: card (the RTL), nic (a plain NIC), echo (a test device)", [o](const std::string& option, const std::string& v) {
+         const auto [kind, name] = Halves(option, v, v.find(':'), "KIND:NAME");
+         o->nodes.push_back({kind, name});
+       }},
+      {"--switch yes|no", "yes: two nodes have a switch between them and not a cable, as more always have (no)", Choice("yes", "no", &o->with_switch)},
+      {"--mode timed|free", "time mode (timed)", Choice("timed", "free", &s->timed)},
+      {"--thread N,R,NAME", "a thread that will attach: node, rank, name; timed mode starts when all have", [s](const std::string&, const std::string& v) { s->threads.push_back(ParseThread(v)); }},
+      {"--memory BYTES", "host memory of each node (268435456), a multiple of 4096, at most 1 GiB", Into(&o->memory, kBridgeFrameBytes, 1ull << 30)},
+      {"--profile NAME", "set of parameters (hvia-ge)", Into(&o->profile)},
+      {"--param NAME=VALUE", "replaces a parameter of class model for this run; may be given several times", Append(&o->params)},
+      {"--seed N", "seed of everything that is random in the models (1)", Into(&o->seed, 0, UINT64_MAX)},
+      {"--wire-fault FAULT", "what the wire does to frames: KIND DIRECTION NAME=NUMBER..., see ParseWireFault; may be given several times", Append(&o->wire_faults)},
+      {"--wire-fault-seed N", "its seed (that of the models)", [o](const std::string& option, const std::string& v) { o->wire_fault_seed = Number(option, v, 0, UINT64_MAX); }},
+      {"--spare-slots N", "slots for threads that were not declared (16)", Into(&s->spare_slots, 0, 1024)},
+      {"--stuck-ms N", "wall time a timed thread may run without a call (10000)", Milliseconds(&s->stuck_ns)},
+      {"--stall-ms N", "wall time for which a guest's threads may run within 1 us of simulated time (30000)", Milliseconds(&s->stall_ns)},
+      {"--start-ms N", "wall time until all declared threads must have attached (60000)", Milliseconds(&s->start_ns)},
+      {"--guests yes|no", "yes: the first process to connect owns the fabric, the socket is removed, and other processes join as its guests (no)", Choice("yes", "no", &s->guests)},
+      {"--on-death continue|stop", "what the death of a process does (stop)", Choice("continue", "stop", &s->continue_on_death)},
+      {"--no-skip 1", "evaluate every clock edge, quiet or not", Into(&o->no_skip, 0, 1)},
+      {"--strap N", "reset straps of the cards (0)", Into(&o->strap, 0, UINT32_MAX)},
+      {"--trace FILE", "trace events of the cards and the wire", Into(&o->trace)},
+      {"--frames FILE", "frames of the wire", Into(&o->frames)},
+      {"--wave STEM", "FST waves: STEM.<node name>.fst for each card", Into(&o->wave)},
+      {"--owner-fd N", "inherited descriptor: the run ends when its other end is closed", Into(&o->owner_fd, 0, 1 << 20)},
+      {"--abandoned DIR:FILE", "at the end, if nobody holds the lock of DIR/lock: its owner was killed, so FILE in DIR, the lock and DIR are removed", [o](const std::string& option, const std::string& v) {
+         std::tie(o->abandoned_directory, o->abandoned_file) = Halves(option, v, v.rfind(':'), "DIR:FILE");
+         if (o->abandoned_directory.empty()) throw UsageError(option + " " + v + ": want DIR:FILE");
+       }},
+      {"--fault ignore-running", "breaks the time protocol on purpose (tests only)", [s](const std::string& option, const std::string& v) {
+         if (v != "ignore-running") throw UsageError(option + " " + v + ": want ignore-running");
+         s->ignore_running = true;
+       }},
+  };
+}
+
+std::string Usage() {
+  Options o;
+  std::string text = "usage: hvia-sim --socket PATH --node KIND:NAME [--node KIND:NAME ...] [options]\n";
+  for (const Option& option : Table(&o)) {
+    std::string syntax = option.syntax;
+    syntax.resize(std::max<size_t>(syntax.size(), 20), ' ');
+    text += "  " + syntax + "  " + option.help + "\n";
+  }
+  return text;
+}
+
 Options Parse(int argc, char** argv) {
   Options o;
+  const std::vector<Option> table = Table(&o);
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--help") {
-      std::fputs(kUsage, stdout);
+      std::fputs(Usage().c_str(), stdout);
       std::exit(0);
     }
     if (i + 1 == argc) throw UsageError(name + ": unknown option, or its value is missing");
-    const std::string value = argv[++i];
-    if (name == "--socket") o.socket = value;
-    else if (name == "--private-directory") {
-      if (value != "yes" && value != "no") throw UsageError("--private-directory " + value + ": want yes or no");
-      o.private_directory = value == "yes";
-    }
-    else if (name == "--switch") {
-      if (value != "yes" && value != "no") throw UsageError("--switch " + value + ": want yes or no");
-      o.with_switch = value == "yes";
-    }
-    else if (name == "--profile") o.profile = value;
-    else if (name == "--param") o.params.push_back(value);
-    else if (name == "--wire-fault") o.wire_faults.push_back(value);
-    else if (name == "--wire-fault-seed") o.wire_fault_seed = Number(name, value, 0, UINT64_MAX);
-    else if (name == "--node") {
-      const size_t colon = value.find(':');
-      if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError("--node " + value + ": want KIND:NAME");
-      o.nodes.push_back({value.substr(0, colon), value.substr(colon + 1)});
-    } else if (name == "--mode") {
-      if (value != "timed" && value != "free") throw UsageError("--mode " + value + ": want timed or free");
-      o.scheduler.timed = value == "timed";
-    } else if (name == "--thread") o.scheduler.threads.push_back(ParseThread(value));
-    else if (name == "--memory") o.memory = Number(name, value, kBridgeFrameBytes, 1ull << 30);
-    else if (name == "--seed") o.seed = Number(name, value, 0, UINT64_MAX);
-    else if (name == "--spare-slots") o.scheduler.spare_slots = static_cast<int>(Number(name, value, 0, 1024));
-    else if (name == "--stuck-ms") o.scheduler.stuck_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
-    else if (name == "--stall-ms") o.scheduler.stall_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
-    else if (name == "--start-ms") o.scheduler.start_ns = static_cast<int64_t>(Number(name, value, 1, 86400000)) * 1000000;
-    else if (name == "--on-death") {
-      if (value != "stop" && value != "continue") throw UsageError("--on-death " + value + ": want stop or continue");
-      o.scheduler.continue_on_death = value == "continue";
-    } else if (name == "--guests") {
-      if (value != "yes" && value != "no") throw UsageError("--guests " + value + ": want yes or no");
-      o.scheduler.guests = value == "yes";
-    } else if (name == "--no-skip") o.skip_quiet = Number(name, value, 0, 1) == 0;
-    else if (name == "--strap") o.strap = static_cast<uint32_t>(Number(name, value, 0, UINT32_MAX));
-    else if (name == "--trace") o.trace = value;
-    else if (name == "--frames") o.frames = value;
-    else if (name == "--wave") o.wave = value;
-    else if (name == "--abandoned") {
-      const size_t colon = value.rfind(':');
-      if (colon == std::string::npos || colon == 0 || colon + 1 == value.size()) throw UsageError("--abandoned " + value + ": want DIR:FILE");
-      o.abandoned_directory = value.substr(0, colon);
-      o.abandoned_file = value.substr(colon + 1);
-    } else if (name == "--owner-fd") o.owner_fd = static_cast<int>(Number(name, value, 0, 1 << 20));
-    else if (name == "--fault") {
-      if (value != "ignore-running") throw UsageError("--fault " + value + ": want ignore-running");
-      o.scheduler.ignore_running = true;
-    } else throw UsageError(name + ": unknown option");
+    const auto option = std::find_if(table.begin(), table.end(), [&](const Option& x) { return std::string(x.syntax).compare(0, name.size() + 1, name + " ") == 0; });
+    if (option == table.end()) throw UsageError(name + ": unknown option");
+    option->set(name, argv[++i]);
   }
   if (o.socket.empty()) throw UsageError("--socket is missing");
   if (o.nodes.empty() || o.nodes.size() > kBridgeMaxNodes) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want 1 to " + std::to_string(kBridgeMaxNodes));
@@ -183,7 +196,7 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
 #ifndef HVIA_WITHOUT_CARD
   if (kind == "card") {
     CardOptions c;
-    c.skip_quiet = o.skip_quiet;
+    c.skip_quiet = !o.no_skip;
     c.strap = o.strap;
     c.recorder = recorder;
     if (!o.wave.empty()) c.wave = o.wave + "." + s.name + ".fst";
@@ -298,19 +311,11 @@ int main(int argc, char** argv) {
   try {
     return hvia::fabric::Run(argc, argv);
   } catch (const hvia::fabric::UsageError& e) {
-    std::fprintf(stderr, "hvia-sim: %s\n%s", e.what(), hvia::fabric::kUsage);
+    std::fprintf(stderr, "hvia-sim: %s\n%s", e.what(), hvia::fabric::Usage().c_str());
     return 2;
-  } catch (const hvia::fabric::ParamError& e) {
-    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
-    return 2;
-  } catch (const hvia::fabric::WireFaultError& e) {
-    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
-    return 2;
-  } catch (const hvia::fabric::OutputError& e) {
-    std::fprintf(stderr, "hvia-sim: %s\n", e.what());
-    return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());
-    return 1;
+    if (dynamic_cast<const hvia::fabric::ParamError*>(&e) || dynamic_cast<const hvia::fabric::WireFaultError*>(&e)) return 2;
+    return dynamic_cast<const hvia::fabric::OutputError*>(&e) ? 3 : 1;
   }
 }

@@ -5,15 +5,9 @@
 package pci_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"hvia/sim/unit/internal/unit"
 	"hvia/sim/verilate"
@@ -36,61 +30,24 @@ func spec(t *testing.T, bits int) verilate.Spec {
 	return unit.Testbench(t, "pci", "N="+strconv.Itoa(requesters), "W="+strconv.Itoa(bits))
 }
 
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	s := os.Getenv("HVIA_SEED")
-	if s == "" {
-		return 1
-	}
-	v, err := strconv.ParseUint(s, 10, 64)
-	require.NoError(t, err, "HVIA_SEED")
-	return v
-}
-
 // clocks scales a scenario's normal length.
 func clocks(normal uint64) uint64 {
-	switch {
-	case testing.Short():
-		return normal / 10
-	case os.Getenv("HVIA_LONG") != "":
-		return normal * 20
-	}
-	return normal
+	return unit.Sizes{Short: normal / 10, Normal: normal, Long: normal * 20}.Pick()
 }
 
-func build(t *testing.T, s verilate.Spec) string {
+func run(t *testing.T, program, scenario string, bus int, clocks uint64, more ...string) (map[string]uint64, error) {
 	t.Helper()
-	program, err := verilate.Build(t.Context(), s)
+	return unit.Run(t.Context(), program, unit.Seed(t), clocks, append(more, "+scenario="+scenario, fmt.Sprintf("+bits=%d", bus))...)
+}
+
+func mustRun(t *testing.T, m machine, scenario string, clocks uint64, events ...string) map[string]uint64 {
+	t.Helper()
+	figures, err := run(t, unit.Build(t, spec(t, m.card)), scenario, m.bus, clocks)
 	require.NoError(t, err)
-	return program
-}
-
-// run returns the testbench's figures, or its error text. Further arguments are
-// for Verilator.
-func run(t *testing.T, program, scenario string, bus int, seed, clocks uint64, more ...string) (map[string]uint64, string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	arguments := append([]string{"--scenario", scenario, "--seed", strconv.FormatUint(seed, 10), "--clocks", strconv.FormatUint(clocks, 10), "--bits", strconv.Itoa(bus)}, more...)
-	cmd := exec.CommandContext(ctx, program, arguments...)
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, err.Error() + "\n" + stdout.String() + stderr.String()
-	}
-	figures := map[string]uint64{}
-	require.NoError(t, json.Unmarshal([]byte(stdout.String()), &figures), "%s", stdout.String())
-	if stderr.Len() != 0 {
-		t.Log(strings.TrimSpace(stderr.String()))
-	}
-	return figures, ""
-}
-
-func mustRun(t *testing.T, m machine, scenario string, clocks uint64) map[string]uint64 {
-	t.Helper()
-	figures, complaint := run(t, build(t, spec(t, m.card)), scenario, m.bus, seed(t), clocks)
-	require.Empty(t, complaint, "replay with HVIA_SEED=%d", seed(t))
 	t.Logf("%s: %v", scenario, figures)
+	for _, event := range events {
+		require.NotZero(t, figures[event], "the run never met: %s", event)
+	}
 	return figures
 }
 
@@ -120,10 +77,7 @@ func requireWidths(t *testing.T, m machine, f map[string]uint64) {
 
 func TestRandom(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
-		f := mustRun(t, m, "random", clocks(500_000))
-		for _, key := range []string{"reads", "writes", "retries", "disconnects", "splits", "core_writes", "core_reads", "quiesced"} {
-			require.NotZero(t, f[key], "the run never met: %s", key)
-		}
+		f := mustRun(t, m, "random", clocks(500_000), "reads", "writes", "retries", "disconnects", "splits", "core_writes", "core_reads", "quiesced")
 		requireWidths(t, m, f)
 	})
 }
@@ -150,35 +104,27 @@ func TestSweep(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
-		f := mustRun(t, m, "reset", clocks(60_000))
-		require.NotZero(t, f["resets_on_bus"], "no reset fell into a transaction")
+		mustRun(t, m, "reset", clocks(60_000), "resets_on_bus")
 	})
 }
 
 // A soft reset ends with BusMaster off, and nothing from before it is executed.
 func TestBusMasterOff(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
-		f := mustRun(t, m, "busmaster", clocks(60_000))
-		require.NotZero(t, f["dropped"], "no request was pending")
+		mustRun(t, m, "busmaster", clocks(60_000), "dropped")
 	})
 }
 
 func TestAborts(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
-		f := mustRun(t, m, "aborts", clocks(200_000))
-		for _, key := range []string{"read_errors", "write_errors", "master_aborts", "target_aborts", "reads", "writes"} {
-			require.NotZero(t, f[key], "the run never met: %s", key)
-		}
+		f := mustRun(t, m, "aborts", clocks(200_000), "read_errors", "write_errors", "master_aborts", "target_aborts", "reads", "writes")
 		require.Equal(t, f["master_aborts"]+f["target_aborts"], f["read_errors"]+f["write_errors"])
 	})
 }
 
 func TestParity(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
-		f := mustRun(t, m, "parity", clocks(100_000))
-		require.NotZero(t, f["bad_parity"])
-		require.NotZero(t, f["spoiled_reads"])
-		require.NotZero(t, f["spoiled_writes"])
+		mustRun(t, m, "parity", clocks(100_000), "bad_parity", "spoiled_reads", "spoiled_writes")
 	})
 }
 
@@ -235,12 +181,12 @@ func TestLateCore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a second build")
 	}
-	_, complaint := run(t, build(t, spec(t, 32)), "latecore", 32, seed(t), 20_000)
-	require.Contains(t, complaint, "the core has not answered")
 	s := spec(t, 32)
+	_, err := run(t, unit.Build(t, s), "latecore", 32, 20_000)
+	require.ErrorContains(t, err, "the core has not answered")
 	s.NoCheck = true
-	f, complaint := run(t, build(t, s), "latecore", 32, seed(t), clocks(100_000))
-	require.Empty(t, complaint)
+	f, err := run(t, unit.Build(t, s), "latecore", 32, clocks(100_000))
+	require.NoError(t, err)
 	require.NotZero(t, f["core_reads"])
 }
 
@@ -304,9 +250,9 @@ func TestFaults(t *testing.T) {
 	}
 	program := map[int]string{}
 	for _, m := range machines[:2] {
-		program[m.bus] = build(t, unit.Inject(t, spec(t, m.card), bugs))
-		_, complaint := run(t, program[m.bus], "random", m.bus, seed(t), 150_000)
-		require.Empty(t, complaint, "all bugs are switched off, and the testbench fails")
+		program[m.bus] = unit.Build(t, unit.Inject(t, spec(t, m.card), bugs))
+		_, err := run(t, program[m.bus], "random", m.bus, 150_000)
+		require.NoError(t, err, "all bugs are switched off, and the testbench fails")
 	}
 	for i, f := range faults {
 		t.Run(f.bug[0], func(t *testing.T) {
@@ -314,9 +260,8 @@ func TestFaults(t *testing.T) {
 			if f.scenario == "sweep" {
 				size = 1
 			}
-			_, complaint := run(t, program[f.bits], f.scenario, f.bits, seed(t), size, fmt.Sprintf("+fault=%d", i+1))
-			require.NotEmpty(t, complaint, "no test caught the injected bug")
-			t.Log(strings.SplitN(complaint, "\n", 3)[1])
+			_, err := run(t, program[f.bits], f.scenario, f.bits, size, fmt.Sprintf("+fault=%d", i+1))
+			unit.Caught(t, err, f.bug[2], f.bug[3])
 		})
 	}
 }

@@ -22,6 +22,8 @@ struct Traffic {
   unsigned idle, pressure;
 };
 
+constexpr Traffic kTraffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
+
 // Host memory. Every byte that may be written is named in `allowed` while a check is armed.
 class Memory {
  public:
@@ -52,9 +54,7 @@ struct Request {
 };
 
 inline void CheckRequest(uint32_t addr, uint32_t len, unsigned bytes) {
-  if (addr % bytes + len > hvia::kProfiles[0].DmaBurstBytes) {
-    Fail("request of %u bytes at %08x takes more beats than a full burst", len, addr);
-  }
+  if (addr % bytes + len > hvia::kProfiles[0].DmaBurstBytes) Fail("request of %u bytes at %08x takes more beats than a full burst", len, addr);
   if (len < 1 || len > hvia::kProfiles[0].DmaBurstBytes) Fail("request of %u bytes at %08x", len, addr);
   if (addr / kPage != (addr + len - 1) / kPage) Fail("request of %u bytes at %08x crosses a page", len, addr);
 }
@@ -137,6 +137,15 @@ class ReadBus {
 
   bool Idle() const { return queue_.empty(); }
 
+  // Sets the inputs of a top.
+  template <class Top>
+  void Show(Top& top) const {
+    top.rvalid_i = rvalid;
+    top.rdata_i = rdata;
+    top.rlast_i = rlast;
+    top.rerr_i = rerr;
+  }
+
   // Inputs of the block.
   bool req_ready = false, rvalid = false, rlast = false, rerr = false;
   uint64_t rdata = 0;
@@ -175,9 +184,7 @@ class WriteBus {
   void Sample(bool req_valid, uint32_t addr, uint32_t len, bool wvalid, uint64_t wdata, uint32_t wstrb) {
     watch_.Sample("write", req_valid, req_ready, addr, len);
     data_watch_.Sample("write data", wvalid, wready, wstrb, Masked(wdata, wstrb));
-    if (wvalid && Active() == nullptr && !req_valid) {
-      Fail("a write beat is offered that belongs to no request");
-    }
+    if (wvalid && Active() == nullptr && !req_valid) Fail("a write beat is offered that belongs to no request");
     Request* r = Active();
     if (r != nullptr && wready) {
       if (wvalid) {
@@ -208,6 +215,13 @@ class WriteBus {
 
   bool Idle() const { return queue_.empty(); }
 
+  template <class Top>
+  void Show(Top& top) const {
+    top.wready_i = wready;
+    top.wdone_i = wdone;
+    top.werr_i = werr;
+  }
+
   bool req_ready = false, wready = false, wdone = false, werr = false;
   unsigned fail_in = 0;
   uint64_t requests = 0, errors = 0;
@@ -232,9 +246,7 @@ class WriteBus {
     for (unsigned i = 0; i < kBytes; i++) {
       if (base + i >= r->addr && base + i < r->addr + r->len) want |= 1u << i;
     }
-    if (strobe != want) {
-      Fail("beat %u of the write of %u bytes at %08x has lanes %x, want %x", r->beat, r->len, r->addr, strobe, want);
-    }
+    if (strobe != want) Fail("beat %u of the write of %u bytes at %08x has lanes %x, want %x", r->beat, r->len, r->addr, strobe, want);
     for (unsigned i = 0; i < kBytes; i++) {
       if ((strobe >> i & 1) && !r->fail) memory_->Write(base + i, data >> (8 * i));
     }
@@ -247,6 +259,38 @@ class WriteBus {
   std::deque<Request> queue_;
   RequestWatch watch_, data_watch_;
   Traffic traffic_{};
+};
+
+// The bus of a top that has one request at a time, a read or a write.
+template <unsigned kBytes>
+struct SystemBus {
+  SystemBus(Memory* memory, Rng* rng) : reads(memory, rng, 1), writes(memory, rng, 1) {}
+
+  void Drive(Traffic t) {
+    reads.Drive(t);
+    writes.Drive(t);
+  }
+  template <class Top>
+  void Show(Top& top) const {
+    reads.Show(top);
+    writes.Show(top);
+  }
+  // Its ready depends on the request, so the top settles twice.
+  template <class Top>
+  void Settle(Top& top) const {
+    top.eval();
+    top.req_ready_i = top.req_write_o ? writes.req_ready : reads.req_ready;
+    top.eval();
+  }
+  // `base` is the bus address of the memory's first byte.
+  template <class Top>
+  void Sample(const Top& top, uint32_t base = 0) {
+    reads.Sample(top.req_valid_o && !top.req_write_o, top.req_addr_o - base, top.req_len_o, top.rready_o);
+    writes.Sample(top.req_valid_o && top.req_write_o, top.req_addr_o - base, top.req_len_o, top.wvalid_o, top.wdata_o, top.wstrb_o);
+  }
+
+  ReadBus<kBytes> reads;
+  WriteBus<kBytes> writes;
 };
 
 struct Region {
@@ -294,6 +338,19 @@ class AttPort {
       requests++;
       Answer(handle, va, len, tag, access);
     }
+  }
+
+  template <class Top>
+  void Show(Top& top) const {
+    top.att_req_ready_i = req_ready;
+    top.att_rsp_valid_i = rsp_valid;
+    top.att_rsp_err_i = rsp_err;
+    top.att_rsp_pa_i = rsp_pa;
+    top.att_rsp_bytes_i = rsp_bytes;
+  }
+  template <class Top>
+  void Sample(const Top& top) {
+    Sample(top.att_req_valid_o, top.att_req_handle_o, top.att_req_va_o, top.att_req_len_o, top.att_req_tag_o, top.att_req_access_o);
   }
 
   bool Idle() const { return !pending_; }

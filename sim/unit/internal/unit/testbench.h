@@ -8,10 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "sim/gen/hvia_params.h"
 #include "sim/model/splitmix.h"
+#ifdef VM_COVERAGE  // compiled by Verilator
+#include "verilated.h"
+#endif
 
 namespace unit {
 
@@ -59,6 +64,11 @@ inline uint64_t& clocks() {
   std::exit(1);
 }
 
+#define CHECK(condition, ...)                  \
+  do {                                         \
+    if (!(condition)) unit::Fail(__VA_ARGS__); \
+  } while (0)
+
 inline void ParseOptions(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
@@ -74,5 +84,53 @@ inline void ParseOptions(int argc, char** argv) {
     std::exit(2);
   }
 }
+
+// Prints figures, each a name and a value, as lines for the Go side.
+template <class Figures>
+void Print(const Figures& figures) {
+  for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", std::string(name).c_str(), static_cast<uint64_t>(value));
+}
+inline void Print(std::initializer_list<std::pair<const char*, uint64_t>> figures) {
+  Print<std::initializer_list<std::pair<const char*, uint64_t>>>(figures);
+}
+
+// The same; from size `enough` on, none may be 0.
+template <class Figures>
+void PrintAll(const Figures& figures, uint64_t enough) {
+  Print(figures);
+  for (const auto& [name, value] : figures)
+    if (value == 0 && options().size >= enough) Fail("%s is 0: the run does not reach it", name);
+}
+
+// The end of main: the figures and the verdict.
+template <class Figures>
+int Pass(const Figures& figures) {
+  Print(figures);
+  Print({{"clocks", clocks()}, {"passed", 1}});
+  return 0;
+}
+inline int Pass(std::initializer_list<std::pair<const char*, uint64_t>> figures = {}) {
+  return Pass<std::initializer_list<std::pair<const char*, uint64_t>>>(figures);
+}
+
+#ifdef VM_COVERAGE  // compiled by Verilator
+// The begin of main. What is not reset starts as garbage.
+inline void Start(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  ParseOptions(argc, argv);
+  Verilated::randReset(2);
+  Verilated::randSeed(static_cast<int>(options().seed | 1));
+}
+
+// A clock of a top whose inputs have settled.
+template <class Top>
+void Clock(Top& top) {
+  top.clk_i = 1;
+  top.eval();
+  top.clk_i = 0;
+  top.eval();
+  clocks()++;
+}
+#endif
 
 }  // namespace unit

@@ -219,9 +219,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unit::ParseOptions(argc, argv);
-  Verilated::randSeed(static_cast<int>(unit::options().seed % 0x7fffffff) + 1);
-  Verilated::randReset(2);
+  unit::Start(argc, argv);
   const hvia::Params& params = hvia::kProfiles[0];
   const int64_t period = params.SystemClockPeriod;
   const uint64_t jobs = unit::options().size;
@@ -256,6 +254,5 @@ int main(int argc, char** argv) {
                   write ? "write" : "read", bytes, first.bus);
     }
   }
-  std::printf("passed 1\n");
-  return 0;
+  return unit::Pass();
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives the Verilated PCI side: requesters in front, host bridge behind, both
-// held against models that know nothing of the RTL. One scenario per run; the
-// figures go to stdout as one JSON object, the first failure to stderr.
+// held against models that know nothing of the RTL. One scenario per run.
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +19,7 @@
 #include "sim/model/pci_bus.h"
 #include "sim/model/splitmix.h"
 #include "sim/model/pci_enumerator.h"
+#include "sim/unit/internal/unit/testbench.h"
 #include "verilated.h"
 
 using hvia::HostBridge;
@@ -28,6 +27,7 @@ using hvia::HostCommand;
 using hvia::HostResult;
 using hvia::PciBus;
 using hvia::PciPins;
+using unit::Fail;
 
 namespace {
 
@@ -39,24 +39,11 @@ constexpr uint32_t kRegionBytes = 16 * kPage;
 constexpr uint32_t kRegionBase[kRequesters] = {0x00000000, 0x3fff0000, 0x12340000, 0x2aaa0000, 0x15550000, 0x3ffe0000};
 constexpr uint32_t kNowhere = 0x50000000;  // no target answers here
 
-uint64_t g_clock = 0;
-uint64_t g_seed = 0;
 int g_bits = TB_W;  // width of the bus and of the host bridge
-std::string g_scenario;
 
-[[noreturn]] void Fail(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  std::fprintf(stderr, "scenario %s, seed %" PRIu64 ", clock %" PRIu64 ": ", g_scenario.c_str(), g_seed, g_clock);
-  std::vfprintf(stderr, format, args);
-  std::fprintf(stderr, "\n");
-  std::exit(1);
-}
-
-struct Rng : hvia::SplitMix {
-  using SplitMix::SplitMix;
-  uint32_t Below(uint32_t n) { return static_cast<uint32_t>(Next() % n); }
-  bool Chance(int permille) { return permille > 0 && Below(1000) < static_cast<uint32_t>(permille); }
+struct Rng : unit::Rng {
+  using unit::Rng::Rng;
+  bool Chance(int permille) { return unit::Rng::Chance(static_cast<unsigned>(permille), 1000); }
 };
 
 // Host memory: the requesters' regions and nothing else.
@@ -163,12 +150,7 @@ class Bench {
     top->rst_ni = 0;
     top->clk_i = 0;
     top->eval();
-    for (int i = 0; i < 4; i++) {
-      top->clk_i = 1;
-      top->eval();
-      top->clk_i = 0;
-      top->eval();
-    }
+    for (int i = 0; i < 4; i++) unit::Clock(*top);
     top->rst_ni = 1;
   }
 
@@ -192,8 +174,8 @@ class Bench {
     const PciPins& pins = bus.Clock(hvia::PciCardDrive(*top), bridge.drive(), bridge.gnt_n(), bridge.idsel());
     hvia::PciCardSample(pins, top.get());
     DriveRequesters();
-    top->tgt_wready_i = !rng.Chance(core_stall) && g_clock >= core_stall_until;
-    if (core_long_stall && rng.Chance(core_long_stall)) core_stall_until = g_clock + 30;
+    top->tgt_wready_i = !rng.Chance(core_stall) && unit::clocks() >= core_stall_until;
+    if (core_long_stall && rng.Chance(core_long_stall)) core_stall_until = unit::clocks() + 30;
     DriveCoreRead();
     top->quiesce_i = quiesce;
     top->irq_i = irq;
@@ -207,7 +189,7 @@ class Bench {
     top->clk_i = 0;
     if (top->inta_n_o != !was_irq) Fail("INTA# is %d for level %d", top->inta_n_o, was_irq);
     bridge.Tick(pins);
-    g_clock++;
+    unit::clocks()++;
     if (bus.violation_count() != 0) Fail("PCI violation: %s", bus.violations()[0].c_str());
     if (!booting) TakeResults();
   }
@@ -286,12 +268,7 @@ class Bench {
     stat_read = stat_write = stat_retry = stat_abort = stat_parity = stat_target_write = stat_target_read = 0;
     want_read = want_write = want_retry = want_abort = core_write_count = core_read_count = host_reads = 0;
     top->req_valid_i = top->wvalid_i = 0;
-    for (int i = 0; i < 3; i++) {
-      top->clk_i = 1;
-      top->eval();
-      top->clk_i = 0;
-      top->eval();
-    }
+    for (int i = 0; i < 3; i++) unit::Clock(*top);
     top->rst_ni = 1;
   }
 
@@ -396,7 +373,7 @@ class Bench {
     o.length = length;
     if (o.Overlaps(read[r]) || o.Overlaps(write[r])) return;
     o.beats = (o.address % kBytes + length + kBytes - 1) / kBytes;
-    o.issued = g_clock;
+    o.issued = unit::clocks();
     if (is_write) {
       const bool holes = rng.Chance(load.holes);
       for (uint32_t b = 0; b < o.beats; b++) {
@@ -438,8 +415,8 @@ class Bench {
         put32(top->req_addr_i, r, o.address);
         put(top->req_len_i, r, 10, o.length);
       }
-      if (rng.Chance(load.long_stall)) stalled_until[r] = g_clock + 40;
-      const bool stalled = g_clock < stalled_until[r];
+      if (rng.Chance(load.long_stall)) stalled_until[r] = unit::clocks() + 40;
+      const bool stalled = unit::clocks() < stalled_until[r];
       Operation& w = write[r];
       // A beat that was shown stays shown.
       if (w.valid && w.next < w.beats && (beat_shown[r] || (!stalled && !rng.Chance(load.data_idle)))) {
@@ -566,7 +543,7 @@ class Bench {
   }
 
   void Waited(int r, const Operation& o) {
-    if (g_clock - o.issued > max_wait[r]) max_wait[r] = g_clock - o.issued;
+    if (unit::clocks() - o.issued > max_wait[r]) max_wait[r] = unit::clocks() - o.issued;
   }
 
   // --- The card as master, seen on the pins --------------------------------
@@ -593,8 +570,8 @@ class Bench {
       mon_host_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandMemoryWrite;
       mon_config_write = !mon_card && (p.cbe_n & 15) == hvia::kPciCommandConfigWrite;
       if (!mon_card) return;
-      starts.push_back(g_clock);
-      mon_begin = g_clock;
+      starts.push_back(unit::clocks());
+      mon_begin = unit::clocks();
       mon_overstay = 0;
       if (expected.empty()) Fail("the card begins a transaction that nobody asked for, address %08x", static_cast<uint32_t>(p.ad));
       const Expected& e = expected.front();
@@ -637,7 +614,7 @@ class Bench {
     if (!p.stop_n() && p.devsel_n() && mon_selected) mon_abort = true;
     if (!p.irdy_n() && !p.trdy_n()) {
       // The grant has gone and the latency timer run out: this phase and at most one more.
-      if (mon_gnt_n && g_clock - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
+      if (mon_gnt_n && unit::clocks() - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
         Fail("burst goes on %u data phases after the latency timer", mon_overstay);
       Expected& e = expected.front();
       const uint32_t dwords = p.ack64_n() ? 1 : 2;
@@ -670,7 +647,7 @@ class Bench {
         spoiled_writes++;
       }
       landed.pop_front();
-      if (w.first) core_first.push_back(g_clock);
+      if (w.first) core_first.push_back(unit::clocks());
       if (top->tgt_wbar_o != w.bar || top->tgt_waddr_o != w.address || top->tgt_wdata_o != w.data || top->tgt_wbe_o != w.be)
         Fail("the core gets bar %d address %05x data %08x be %x, want bar %d address %05x data %08x be %x", top->tgt_wbar_o,
              top->tgt_waddr_o, top->tgt_wdata_o, top->tgt_wbe_o, w.bar, w.address, w.data, w.be);
@@ -771,36 +748,18 @@ class Bench {
   bool direct_done = false;
 };
 
-class Report {
- public:
-  void Add(const char* key, uint64_t value) {
-    text_ += (text_.empty() ? "{\"" : ",\"") + std::string(key) + "\":" + std::to_string(value);
-  }
-  void Print() { std::printf("%s}\n", text_.c_str()); }
-
- private:
-  std::string text_;
-};
+using Report = std::map<std::string, uint64_t>;
 
 void Totals(const Bench& b, Report* report) {
   const auto& s = b.bus.statistics();
-  report->Add("clocks", g_clock);
-  report->Add("reads", b.reads_done);
-  report->Add("writes", b.writes_done);
-  report->Add("bytes", b.bytes_done);
-  report->Add("read_errors", b.read_errors);
-  report->Add("write_errors", b.write_errors);
-  report->Add("retries", s.retries);
-  report->Add("disconnects", s.disconnects);
-  report->Add("master_aborts", s.master_aborts);
-  report->Add("target_aborts", s.target_aborts);
-  report->Add("bad_parity", s.bad_parity);
-  report->Add("splits", b.splits);
-  report->Add("wide", s.wide_transactions);
-  report->Add("narrow", s.narrow_transactions);
-  report->Add("host_commands", b.host_done);
-  report->Add("core_writes", b.core_write_count);
-  report->Add("core_reads", b.core_read_count);
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, uint64_t>>{
+           {"reads", b.reads_done}, {"writes", b.writes_done}, {"bytes", b.bytes_done}, {"read_errors", b.read_errors},
+           {"write_errors", b.write_errors}, {"retries", s.retries}, {"disconnects", s.disconnects}, {"master_aborts", s.master_aborts},
+           {"target_aborts", s.target_aborts}, {"bad_parity", s.bad_parity}, {"splits", b.splits}, {"wide", s.wide_transactions},
+           {"narrow", s.narrow_transactions}, {"host_commands", b.host_done}, {"core_writes", b.core_write_count},
+           {"core_reads", b.core_read_count}}) {
+    (*report)[name] += value;
+  }
 }
 
 hvia::HostBridgeNoise Noise(uint64_t seed) {
@@ -819,7 +778,6 @@ hvia::HostBridgeNoise Noise(uint64_t seed) {
 void Random(uint64_t seed, uint64_t clocks, Report* report) {
   // Pieces with a character of their own, each on a card out of reset.
   const int kPieces = 6;
-  uint64_t reads = 0, writes = 0, bytes = 0, retries = 0, disconnects = 0, splits = 0, core_writes = 0, core_reads = 0, quiesced = 0, wide = 0, narrow = 0;
   for (int piece = 0; piece < kPieces; piece++) {
     Rng rng{seed * 1000 + static_cast<uint64_t>(piece)};
     hvia::HostBridgeTiming t;
@@ -849,8 +807,8 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
     // Seldom enough that a patient one is often the only one.
     if (piece == 1) b.load.issue = 2;
     b.host_rate = piece >= 4 ? 200 : 30;
-    const uint64_t end = g_clock + clocks / kPieces;
-    while (g_clock < end) {
+    const uint64_t end = unit::clocks() + clocks / kPieces;
+    while (unit::clocks() < end) {
       b.Run(1 + rng.Below(2000));
       b.irq = rng.Below(2);
       if (rng.Below(3) == 0) {
@@ -864,29 +822,14 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
         b.Run(50);
         if (b.starts.size() != before) Fail("quiesce: the card used the bus");
         b.quiesce = false;
-        quiesced++;
+        (*report)["quiesced"]++;
       }
     }
     b.Drain();
     const uint32_t command = b.ConfigRead(hvia::kPciConfigCommandOffset);
     if (command >> 16 != 1u << (hvia::kPciConfigCommandDevselTimingLsb - 16)) Fail("status register %04x after legal traffic", command >> 16);
-    reads += b.reads_done, writes += b.writes_done, bytes += b.bytes_done, splits += b.splits;
-    retries += b.bus.statistics().retries, disconnects += b.bus.statistics().disconnects;
-    core_writes += b.core_write_count, core_reads += b.core_read_count;
-    wide += b.bus.statistics().wide_transactions, narrow += b.bus.statistics().narrow_transactions;
+    Totals(b, report);
   }
-  report->Add("clocks", g_clock);
-  report->Add("reads", reads);
-  report->Add("writes", writes);
-  report->Add("bytes", bytes);
-  report->Add("retries", retries);
-  report->Add("disconnects", disconnects);
-  report->Add("splits", splits);
-  report->Add("core_writes", core_writes);
-  report->Add("core_reads", core_reads);
-  report->Add("quiesced", quiesced);
-  report->Add("wide", wide);
-  report->Add("narrow", narrow);
 }
 
 // Every alignment and every length, both directions, or one in `stride` of these.
@@ -996,8 +939,8 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   b.bridge.SetNoise(hvia::HostBridgeNoise());
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
-  report->Add("spoiled_reads", b.spoiled_reads);
-  report->Add("spoiled_writes", b.spoiled_writes);
+  (*report)["spoiled_reads"] = b.spoiled_reads;
+  (*report)["spoiled_writes"] = b.spoiled_writes;
 
   // A configuration write with bad data changes nothing.
   HostCommand bad_write;
@@ -1098,8 +1041,8 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
     // Address phase, one clock of decode, then a dword per clock.
     if (r.done - r.begin != static_cast<uint64_t>(n) + 2) Fail("doorbell of %d dwords takes %" PRIu64 " clocks, want %d", n, r.done - r.begin, n + 2);
     if (b.core_write_count != writes + static_cast<uint64_t>(n)) Fail("doorbell of %d dwords: %" PRIu64 " writes", n, b.core_write_count - writes);
-    if (n == 3) report->Add("doorbell_clocks", r.done - r.begin);
-    if (n == 3) report->Add("doorbell_to_core_clocks", b.core_first.back() - r.begin);
+    if (n == 3) (*report)["doorbell_clocks"] = r.done - r.begin;
+    if (n == 3) (*report)["doorbell_to_core_clocks"] = b.core_first.back() - r.begin;
   }
   // A stalled core: the burst is disconnected, retried, and completes in order.
   b.core_stall = 1000;
@@ -1144,22 +1087,22 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
 void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   int lost[kRequesters] = {};
   uint64_t wait[kRequesters] = {}, turn = 0;
-  // Short requests, those of one requester patient; short ones; the longest.
+  // Short requests, those of the last requester low priority; short ones; the longest.
   for (int pass = 0; pass < 3; pass++) {
     const bool longest = pass == 2;
-    g_clock = 0;
+    unit::clocks() = 0;
     Bench b(seed, longest ? hvia::HostBridgeTimingOf(hvia::kProfiles[0]) : hvia::HostBridgeTiming());
     b.Boot(true);
     b.load.short_requests = !longest;
     b.load.long_requests = longest;
     if (pass == 0) {
       b.load.patience = 1000;
-      b.load.can_be_patient = 1u << 2;
+      b.load.can_be_patient = 1u << (kRequesters - 1);
     }
     b.host_rate = longest ? 1000 : 0;
     b.core_read_delay = longest ? 12 : 0;
     b.Run(clocks / 3);
-    if (pass == 0) report->Add("max_lost_patient", static_cast<uint64_t>(b.max_lost[2]));
+    if (pass == 0) (*report)["max_lost_patient"] = static_cast<uint64_t>(b.max_lost[kRequesters - 1]);
     for (int r = 0; r < kRequesters; r++) {
       lost[r] = std::max(lost[r], b.max_lost[r]);
       if (longest) wait[r] = b.max_wait[r];
@@ -1168,11 +1111,11 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
     b.Drain();
     if (longest) Totals(b, report);
   }
-  report->Add("max_turn", turn);
-  report->Add("max_lost_last", static_cast<uint64_t>(lost[kRequesters - 1]));
+  (*report)["max_turn"] = turn;
+  (*report)["max_lost_last"] = static_cast<uint64_t>(lost[kRequesters - 1]);
   for (int r = 0; r < kRequesters; r++) {
-    report->Add(("max_lost_" + std::to_string(r)).c_str(), static_cast<uint64_t>(lost[r]));
-    report->Add(("max_wait_" + std::to_string(r)).c_str(), wait[r]);
+    (*report)["max_lost_" + std::to_string(r)] = static_cast<uint64_t>(lost[r]);
+    (*report)["max_wait_" + std::to_string(r)] = wait[r];
   }
 }
 
@@ -1201,7 +1144,7 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
     if (!quiesce_first) b.Run(b.rng.Below(100));
     if (on_bus()) Fail("the card is on the bus with BusMaster off");
     b.quiesce = true;
-    const uint64_t errors = b.read_errors + b.write_errors, at = g_clock;
+    const uint64_t errors = b.read_errors + b.write_errors, at = unit::clocks();
     bool back = false;
     while (!b.top->idle_o) {
       b.Step();
@@ -1209,9 +1152,9 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
         b.ConfigWrite(hvia::kPciConfigCommandOffset, command, 3);
         back = true;
       }
-      if (g_clock - at > 20 * kLimit) Fail("soft reset with BusMaster off: not idle after %" PRIu64 " clocks", g_clock - at);
+      if (unit::clocks() - at > 20 * kLimit) Fail("soft reset with BusMaster off: not idle after %" PRIu64 " clocks", unit::clocks() - at);
     }
-    if (!pauses) longest = std::max(longest, g_clock - at);
+    if (!pauses) longest = std::max(longest, unit::clocks() - at);
     dropped += b.read_errors + b.write_errors - errors;
     b.Forget();
     b.ConfigWrite(hvia::kPciConfigCommandOffset, command, 3);
@@ -1224,8 +1167,8 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
   b.Drain();
   if (longest > kLimit) Fail("soft reset with BusMaster off: idle after %" PRIu64 " clocks, want %" PRIu64, longest, kLimit);
   Totals(b, report);
-  report->Add("dropped", dropped);
-  report->Add("longest", longest);
+  (*report)["dropped"] = dropped;
+  (*report)["longest"] = longest;
 }
 
 // RST# at any moment of heavy traffic; afterwards the card starts as if new.
@@ -1251,8 +1194,8 @@ void Reset(uint64_t seed, uint64_t clocks, Report* report) {
   b.load.issue = 1000;
   b.Run(5000);
   b.Drain();
-  report->Add("resets", kTimes);
-  report->Add("resets_on_bus", static_cast<uint64_t>(on_bus));
+  (*report)["resets"] = kTimes;
+  (*report)["resets_on_bus"] = static_cast<uint64_t>(on_bus);
 }
 
 uint64_t Steady(const std::vector<uint64_t>& starts) {
@@ -1269,7 +1212,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
   t.read_initial = t.write_initial = 2;
   for (int is_write = 0; is_write < 2; is_write++) {
     for (int requesters = 1; requesters <= 2; requesters++) {
-      g_clock = 0;
+      unit::clocks() = 0;
       Bench b(seed, t);
       b.load.issue = 0;
       b.Boot(true);
@@ -1279,7 +1222,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
       b.load.active = requesters == 1 ? 1 : 3;
       b.Run(4000);
       const uint64_t gap = Steady(b.starts);
-      report->Add(((is_write ? "write_512_clocks_" : "read_512_clocks_") + std::to_string(requesters)).c_str(), gap);
+      (*report)[(is_write ? "write_512_clocks_" : "read_512_clocks_") + std::to_string(requesters)] = gap;
       b.Drain();
     }
     // One dword, idle bus: request to its end.
@@ -1292,15 +1235,15 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
     uint64_t best = ~0ull;
     for (int k = 0; k < 50; k++) {
       b.load.issue = 1000;
-      const uint64_t at = g_clock;
+      const uint64_t at = unit::clocks();
       b.Step();
       b.load.issue = 0;
       Operation& o = is_write ? b.write[0] : b.read[0];
       while (o.valid) b.Step();
-      if (o.beats == 1 && g_clock - at < best) best = g_clock - at;
+      if (o.beats == 1 && unit::clocks() - at < best) best = unit::clocks() - at;
       b.Run(20);
     }
-    report->Add(is_write ? "write_dword_clocks" : "read_dword_clocks", best);
+    (*report)[is_write ? "write_dword_clocks" : "read_dword_clocks"] = best;
     b.Drain();
   }
   // The models alone, idle: this runs in the simulator's inner loop.
@@ -1333,28 +1276,17 @@ void LateCore(uint64_t seed, uint64_t clocks, Report* report) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  uint64_t clocks = 100000;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i];
-    if (key == "--scenario") g_scenario = argv[i + 1];
-    if (key == "--seed") g_seed = std::strtoull(argv[i + 1], nullptr, 10);
-    if (key == "--bits") g_bits = std::atoi(argv[i + 1]);
-    if (key == "--clocks") clocks = std::strtoull(argv[i + 1], nullptr, 10);
-  }
-  Verilated::randSeed(static_cast<int>(g_seed % 0x7fffffff) + 1);
-  Verilated::randReset(2);
+  unit::Start(argc, argv);
+  const auto argument = [](const char* name) {
+    const std::string text = Verilated::commandArgsPlusMatch(name);
+    return text.substr(text.find('=') + 1);
+  };
+  g_bits = std::stoi(argument("bits="));
   const std::map<std::string, void (*)(uint64_t, uint64_t, Report*)> scenarios = {
       {"random", Random}, {"sweep", Sweep}, {"aborts", Aborts}, {"parity", Parity}, {"directed", Directed},
       {"fairness", Fairness}, {"reset", Reset}, {"speed", Speed}, {"latecore", LateCore},
       {"busmaster", BusMasterOff}};
-  const auto it = scenarios.find(g_scenario);
-  if (it == scenarios.end()) {
-    std::fprintf(stderr, "usage: pci_tb --scenario NAME --seed N --clocks N [--bits 32|64]\n");
-    return 2;
-  }
   Report report;
-  it->second(g_seed, clocks, &report);
-  report.Print();
-  return 0;
+  scenarios.at(argument("scenario="))(unit::options().seed, unit::options().size, &report);
+  return unit::Pass(report);
 }

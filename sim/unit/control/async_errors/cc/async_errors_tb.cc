@@ -15,11 +15,6 @@
 #include "sim/unit/internal/unit/testbench.h"
 #include "verilated.h"
 
-#define CHECK(condition, ...) \
-  do {                        \
-    if (!(condition)) unit::Fail(__VA_ARGS__); \
-  } while (0)
-
 namespace {
 
 constexpr int kSources = TB_Sources;
@@ -33,12 +28,9 @@ struct Place {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   unit::Rng rng(unit::options().seed);
-  VerilatedContext context;
-  context.randReset(2);
-  context.randSeed(static_cast<int>(rng.Next() >> 33));
-  Vhvia_async_errors dut(&context);
+  Vhvia_async_errors dut;
   std::array<Place, kSources> places;
   std::map<std::string, uint64_t> figures;
   unsigned rate = 0;
@@ -115,7 +107,5 @@ int main(int argc, char** argv) {
     dut.eval();
   }
   figures["clocks"] = unit::clocks();
-  for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
-  std::printf("passed 1\n");
-  return 0;
+  return unit::Pass(figures);
 }

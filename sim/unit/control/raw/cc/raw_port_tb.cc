@@ -4,6 +4,7 @@
 // at any time; engines that take their time; a bus that stalls and fails. A model of each ring follows
 // every read, every entry handed over, every status and every interrupt.
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "Vhvia_raw_port.h"
@@ -69,8 +70,7 @@ class Bench {
   }
 
   void Reset() {
-    reads = std::make_unique<unit::ReadBus<kBytes>>(&memory, &rng, 1);
-    writes = std::make_unique<unit::WriteBus<kBytes>>(&memory, &rng, 1);
+    bus.emplace(&memory, &rng);
     for (int r = 0; r < 2; r++) {
       engine[r] = Engine();
       Forget(&ring[r]);
@@ -91,15 +91,8 @@ class Bench {
   }
 
   void Tick() {
-    reads->Drive(traffic);
-    writes->Drive(traffic);
-    top->rdata_i = reads->rdata;
-    top->rvalid_i = reads->rvalid;
-    top->rlast_i = reads->rlast;
-    top->rerr_i = reads->rerr;
-    top->wready_i = writes->wready;
-    top->wdone_i = writes->wdone;
-    top->werr_i = writes->werr;
+    bus->Drive(traffic);
+    bus->Show(*top);
     top->tx_base_i = ring[0].base;
     top->tx_size_i = ring[0].log2;
     top->tx_tail_i = ring[0].tail | (log2_junk & ~ring[0].mask());
@@ -125,15 +118,10 @@ class Bench {
     top->eval();
     // The receive engine is ready only for a buffer that it sees.
     top->rawrx_ready_i = take_rx && top->rawrx_valid_o;
-    top->req_ready_i = top->req_write_o ? writes->req_ready : reads->req_ready;
-    top->eval();
+    bus->Settle(*top);
     if (top->rst_ni) Judge();
     bool quiet = top->quiet_o;
-    top->clk_i = 1;
-    top->eval();
-    top->clk_i = 0;
-    top->eval();
-    unit::clocks()++;
+    unit::Clock(*top);
     quiet_clocks += quiet;
   }
 
@@ -155,7 +143,7 @@ class Bench {
       read = {true, false, false, r, ring[r].fetch};
       ring[r].fetch = (ring[r].fetch + 1) & ring[r].mask();
     }
-    if (reading && top->req_ready_i && reads->fail_in == 1) {
+    if (reading && top->req_ready_i && bus->reads.fail_in == 1) {
       failed_reads++;
       if (!read.stale) ring[read.ring].entries[read.index].unread = true;
     }
@@ -168,9 +156,8 @@ class Bench {
       if (ring[r].head == ring[r].finish || !ring[r].entries[ring[r].head].ended) Fail("status of %s entry %u before its end", Name(r), ring[r].head);
       write = {true, false, false, r, ring[r].head};
     }
-    reads->Sample(reading, addr, top->req_len_o, top->rready_o);
-    bool read_ends = reads->rvalid && reads->rlast && top->rready_o;
-    writes->Sample(writing, addr, top->req_len_o, top->wvalid_o, static_cast<uint64_t>(top->wdata_o), top->wstrb_o);
+    bus->Sample(*top);
+    bool read_ends = bus->reads.rvalid && bus->reads.rlast && top->rready_o;
 
     bool irq[2] = {static_cast<bool>(top->irq_raw_transmit_o), static_cast<bool>(top->irq_raw_receive_o)};
     bool returned[2] = {false, false};
@@ -387,8 +374,7 @@ class Bench {
   Rng rng;
   unit::Memory memory;
   const std::unique_ptr<Vhvia_raw_port> top;
-  std::unique_ptr<unit::ReadBus<kBytes>> reads;
-  std::unique_ptr<unit::WriteBus<kBytes>> writes;
+  std::optional<unit::SystemBus<kBytes>> bus;
   Ring ring[2] = {Ring(true), Ring(false)};
   Engine engine[2];
   Transfer read, write;
@@ -405,18 +391,14 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
-  Verilated::randReset(2);
-  Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
+  unit::Start(argc, argv);
   Bench bench(unit::options().seed);
   Rng& rng = bench.rng;
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
   bench.ring[0].base = 0;
   bench.ring[1].base = 2 * unit::kPage;
 
   while (bench.posted < unit::options().size) {
-    bench.traffic = traffic[rng.Below(5)];
+    bench.traffic = unit::kTraffic[rng.Below(5)];
     if (rng.Chance(1, 8)) bench.NewRing(static_cast<int>(rng.Below(2)));
     if (bench.ring[0].log2 == 0) bench.NewRing(0);
     if (bench.ring[1].log2 == 0) bench.NewRing(1);
@@ -426,8 +408,8 @@ int main(int argc, char** argv) {
         while (rng.Chance(eager, 64)) bench.Post(r);
       }
       bench.log2_junk = rng.Bits(8);
-      if (bench.reads->fail_in == 0 && rng.Chance(1, 400)) bench.reads->fail_in = static_cast<unsigned>(rng.Range(1, 4));
-      if (bench.writes->fail_in == 0 && rng.Chance(1, 400)) bench.writes->fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      if (bench.bus->reads.fail_in == 0 && rng.Chance(1, 400)) bench.bus->reads.fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      if (bench.bus->writes.fail_in == 0 && rng.Chance(1, 400)) bench.bus->writes.fail_in = static_cast<unsigned>(rng.Range(1, 4));
       bench.Tick();
     }
     if (rng.Chance(1, 6)) bench.Drain();

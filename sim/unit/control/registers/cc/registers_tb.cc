@@ -552,10 +552,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
-  Verilated::randReset(2);
-  Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
+  unit::Start(argc, argv);
   Bench bench(unit::options().seed);
   Rng& rng = bench.rng;
   const std::string storm = Verilated::commandArgsPlusMatch("storm=");

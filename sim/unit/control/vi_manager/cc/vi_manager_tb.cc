@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "Vvi_manager_tb.h"
@@ -76,9 +77,7 @@ class UpdatePort {
       operations++;
       if (op == hvia::kAttUpdateWrite) {
         left_ = count;
-        if (count == 0 || count > 128 || arg % 4 != 0 || arg + 4 * count > hvia::kAttSdramBytes) {
-          Fail("update writes %u words at %08x", count, arg);
-        }
+        if (count == 0 || count > 128 || arg % 4 != 0 || arg + 4 * count > hvia::kAttSdramBytes) Fail("update writes %u words at %08x", count, arg);
       } else if (op == hvia::kAttUpdateInvalidate) {
         error_ = valid_handles.count(arg) == 0;
       } else if (op == hvia::kAttUpdateLimit) {
@@ -194,8 +193,7 @@ class Bench {
 
   // The card and its neighbours together, at any time.
   void Reset() {
-    reads = std::make_unique<unit::ReadBus<kBytes>>(&memory, &rng, 1);
-    writes = std::make_unique<unit::WriteBus<kBytes>>(&memory, &rng, 1);
+    bus.emplace(&memory, &rng);
     table = std::make_unique<UpdatePort>(&rng);
     drain = std::make_unique<Drain>(&rng);
     queues = std::make_unique<Queues>(&rng);
@@ -216,16 +214,9 @@ class Bench {
 
   // One clock: inputs, settle, judge, edge.
   void Tick() {
-    reads->Drive(traffic);
-    writes->Drive(traffic);
+    bus->Drive(traffic);
     table->Drive(traffic);
-    top->rdata_i = reads->rdata;
-    top->rvalid_i = reads->rvalid;
-    top->rlast_i = reads->rlast;
-    top->rerr_i = reads->rerr;
-    top->wready_i = writes->wready;
-    top->wdone_i = writes->wdone;
-    top->werr_i = writes->werr;
+    bus->Show(*top);
     top->upd_ready_i = table->ready;
     top->upd_wready_i = table->wready;
     top->upd_done_i = table->done;
@@ -242,26 +233,18 @@ class Bench {
     top->drain_handle_busy_i = drain_by_handle ? drain->Busy() : rng.Bits(1);
     top->drain_vi_busy_i = drain_by_handle ? rng.Bits(1) : drain->Busy();
     top->timebase_i = timebase;
-    top->eval();
-    top->req_ready_i = top->req_write_o ? writes->req_ready : reads->req_ready;
-    top->eval();
+    bus->Settle(*top);
     Judge();
     bool quiet = top->quiet_o && top->context_quiet_o;
     uint64_t deadline = top->next_deadline_o;
-    top->clk_i = 1;
-    top->eval();
-    top->clk_i = 0;
-    top->eval();
-    unit::clocks()++;
+    unit::Clock(*top);
     timebase++;
     quiet_clocks += quiet;
     if (quiet && deadline != kNever && timebase < deadline && rng.Chance(1, 8)) timebase = deadline;
   }
 
   void Judge() {
-    reads->Sample(top->req_valid_o && !top->req_write_o, top->req_addr_o, top->req_len_o, top->rready_o);
-    writes->Sample(top->req_valid_o && top->req_write_o, top->req_addr_o, top->req_len_o, top->wvalid_o,
-                   static_cast<uint64_t>(top->wdata_o), top->wstrb_o);
+    bus->Sample(*top);
     table->Sample(top->upd_valid_o, top->upd_op_o, top->upd_arg_o, top->upd_count_o, top->upd_wvalid_o,
                   top->upd_wdata_o, traffic);
     queues->Sample(top->cqc_valid_o, top->cqc_op_o, top->cqc_index_o, top->cqc_address_o, top->cqc_log2_o);
@@ -319,9 +302,7 @@ class Bench {
         uint32_t end = now.opcode == hvia::kCommandOpcodeDestroyVI ? hvia::kVIStateFree : hvia::kVIStateIdle;
         uint32_t want = context_writes == 1 ? static_cast<uint32_t>(hvia::kVIStateError) : end;
         if (top->ctx_wr_state_o != want) Fail("opcode %u: write %u makes the state %u", now.opcode, context_writes, top->ctx_wr_state_o);
-        if (context_writes == 2 && (!drain->Finished() || drain->idle_for < 2)) {
-          Fail("VI %u left state Error before it was drained", now.index);
-        }
+        if (context_writes == 2 && (!drain->Finished() || drain->idle_for < 2)) Fail("VI %u left state Error before it was drained", now.index);
       }
       if (top->ctx_wr_vi_o != now.index) Fail("context of VI %u written, not of %u", top->ctx_wr_vi_o, now.index);
       if (now.opcode == hvia::kCommandOpcodeConnectVI && !(tx_sequence && rx_sequence && led_sequence)) {
@@ -452,8 +433,8 @@ class Bench {
     bool changes_vi = false;
     Predict(c, fail_read, &status, &detail, &want, &changes_vi);
     storm = expect_drain && c.opcode == hvia::kCommandOpcodeDisconnectVI && rng.Chance(1, 16);
-    reads->fail_in = fail_read;
-    writes->fail_in = fail_write;
+    bus->reads.fail_in = fail_read;
+    bus->writes.fail_in = fail_write;
     uint64_t limit_before = table->limit;
 
     Start(addr);
@@ -462,7 +443,7 @@ class Bench {
       if (unit::clocks() - start > kCommandClocks) Fail("opcode %u has not ended after %" PRIu64 " clocks", c.opcode, kCommandClocks);
       Tick();
     }
-    reads->fail_in = writes->fail_in = 0;
+    bus->reads.fail_in = bus->writes.fail_in = 0;
 
     Idle(rng.Below(4) == 0 ? 2 : 0);
     if (irqs != !fail_write) Fail("%u interrupts after opcode %u", irqs, c.opcode);
@@ -697,8 +678,7 @@ class Bench {
   Rng rng;
   unit::Memory memory;
   const std::unique_ptr<Vvi_manager_tb> top;
-  std::unique_ptr<unit::ReadBus<kBytes>> reads;
-  std::unique_ptr<unit::WriteBus<kBytes>> writes;
+  std::optional<unit::SystemBus<kBytes>> bus;
   std::unique_ptr<UpdatePort> table;
   std::unique_ptr<Drain> drain;
   std::unique_ptr<Queues> queues;
@@ -719,16 +699,11 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
-  // What is not reset starts as garbage.
-  Verilated::randReset(2);
-  Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
+  unit::Start(argc, argv);
   Bench bench(unit::options().seed);
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
-    bench.traffic = traffic[bench.rng.Below(5)];
+    bench.traffic = unit::kTraffic[bench.rng.Below(5)];
     if (bench.rng.Chance(1, 64)) {
       // A misaligned address starts nothing and is counted.
       bench.bads = bench.goods = bench.irqs = 0;
@@ -738,7 +713,7 @@ int main(int argc, char** argv) {
       bench.Tick();
       bench.top->cmd_valid_i = 0;
       bench.Idle(20);
-      if (bench.bads != 1 || bench.goods || bench.irqs || !bench.traces.empty() || bench.top->cmd_busy_o || !bench.reads->Idle()) {
+      if (bench.bads != 1 || bench.goods || bench.irqs || !bench.traces.empty() || bench.top->cmd_busy_o || !bench.bus->reads.Idle()) {
         Fail("a misaligned command address was not refused");
       }
       bench.misaligned++;

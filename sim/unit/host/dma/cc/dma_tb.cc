@@ -77,14 +77,9 @@ class Bench {
     ratt.Drive(t);
     watt.Drive(t);
     top->r_req_ready_i = rbus.req_ready;
-    top->rvalid_i = rbus.rvalid;
-    top->rdata_i = rbus.rdata;
-    top->rlast_i = rbus.rlast;
-    top->rerr_i = rbus.rvalid && rbus.rerr;
+    rbus.Show(*top);
     top->w_req_ready_i = wbus.req_ready;
-    top->wready_i = wbus.wready;
-    top->wdone_i = wbus.wdone;
-    top->werr_i = wbus.werr;
+    wbus.Show(*top);
     top->r_att_req_ready_i = ratt.req_ready;
     top->r_att_rsp_valid_i = ratt.rsp_valid;
     top->r_att_rsp_err_i = ratt.rsp_err;
@@ -292,9 +287,7 @@ class Bench {
         Fail("a refused write of %u bytes at %" PRIx64 " wrote", j.len, j.va);
       }
       if (verdict != 0 && memory.written != before) Fail("a write beyond its bound wrote");
-      if (err == 0 && memory.written - before != j.len) {
-        Fail("a write of %u bytes wrote %" PRIu64, j.len, memory.written - before);
-      }
+      if (err == 0 && memory.written - before != j.len) Fail("a write of %u bytes wrote %" PRIu64, j.len, memory.written - before);
       // What was written must be right, all of it if the job went well; nothing else may change.
       for (size_t i = 0; i < data.size() && verdict == 0; i++) {
         uint32_t pa = Physical(j, i);
@@ -380,10 +373,8 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   Bench b(unit::options().seed);
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
   // Every awkward offset and length.
   const Region& big = b.ratt.regions.at(0x400004);
@@ -396,8 +387,8 @@ int main(int argc, char** argv) {
       j.va = big.va + (1 + b.rng.Below(13)) * kPage + offset;
       j.len = len;
       j.bound = len;
-      b.Read(j, traffic[turn % 5], 0, 0);
-      b.Write(j, traffic[turn % 5], 0, 0);
+      b.Read(j, unit::kTraffic[turn % 5], 0, 0);
+      b.Write(j, unit::kTraffic[turn % 5], 0, 0);
       turn++;
     }
   }
@@ -446,7 +437,7 @@ int main(int argc, char** argv) {
     unsigned bus_fault = 0, att_fault = 0;
     if (b.rng.Chance(1, 8)) bus_fault = b.rng.Range(1, 4);
     else if (b.rng.Chance(1, 8) && !j.physical) att_fault = b.rng.Range(1, 2);
-    Traffic t = traffic[i % 5];
+    Traffic t = unit::kTraffic[i % 5];
     b.SetOverlap(b.rng.Bits(1));
     b.SetShort(b.rng.Chance(1, 3));
     if (b.rng.Bits(1)) b.Read(j, t, bus_fault, att_fault);

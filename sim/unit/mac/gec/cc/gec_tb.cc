@@ -840,8 +840,7 @@ void Measure(Bench* b) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   Bench b(unit::options().seed);
   auto& rng = b.rng;
   const uint64_t rounds = unit::options().size;

@@ -166,9 +166,7 @@ class Bench {
     }
     *got += n;
     bool last = *got == want.size() && (n == 0 || !empty_end);
-    if (last != static_cast<bool>(top->out_last_o)) {
-      Fail("beat %zu after %zu of %zu bytes: last is %d", beat, *got, want.size(), top->out_last_o);
-    }
+    if (last != static_cast<bool>(top->out_last_o)) Fail("beat %zu after %zu of %zu bytes: last is %d", beat, *got, want.size(), top->out_last_o);
     return last;
   }
 
@@ -178,8 +176,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   Bench bench(unit::options().seed);
 
   // Every pair of beats at every lane.
@@ -207,11 +204,10 @@ int main(int argc, char** argv) {
     if (clocks != 100 + (lane != 0)) Fail("100 full beats at lane %u took %" PRIu64 " clocks", lane, clocks);
   }
 
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
   for (uint64_t i = 0; i < unit::options().size; i++) {
     std::vector<Beat> beats = bench.RandomPacket();
     if (bench.rng.Chance(1, 16)) bench.Abandon(beats);
-    bench.Packet(bench.rng.Below(kBytes), beats, traffic[i % 5]);
+    bench.Packet(bench.rng.Below(kBytes), beats, unit::kTraffic[i % 5]);
   }
   std::printf("packets %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\npassed 1\n", bench.packets, bench.bytes,
               unit::clocks());

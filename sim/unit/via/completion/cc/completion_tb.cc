@@ -18,11 +18,6 @@
 #include "verilated.h"
 
 
-#define CHECK(condition, ...)                  \
-  do {                                         \
-    if (!(condition)) unit::Fail(__VA_ARGS__); \
-  } while (0)
-
 namespace {
 
 using unit::Rng;
@@ -103,8 +98,7 @@ class Bench {
 
   // At any time; nothing is known afterwards, what is in memory stays.
   void Reset() {
-    reads = std::make_unique<unit::ReadBus<kBytes>>(&memory, &rng, 1);
-    writes = std::make_unique<unit::WriteBus<kBytes>>(&memory, &rng, 1);
+    bus.emplace(&memory, &rng);
     for (auto& o : offered) o.reset();
     if (current) figures["resets_in_traffic"]++;
     current.reset();
@@ -247,8 +241,8 @@ class Bench {
       arm_index = entry ? current->tie - 1 : current->c.vi;
     }
     info_read = unit::clocks() >= last_read + 3 && Rare(rates.read);
-    if (writes->fail_in == 0 && Rare(rates.error)) writes->fail_in = 1;
-    if (reads->fail_in == 0 && Rare(rates.error)) reads->fail_in = 1;
+    if (bus->writes.fail_in == 0 && Rare(rates.error)) bus->writes.fail_in = 1;
+    if (bus->reads.fail_in == 0 && Rare(rates.error)) bus->reads.fail_in = 1;
     Libraries();
   }
 
@@ -293,8 +287,7 @@ class Bench {
   }
 
   void Drive() {
-    reads->Drive(traffic);
-    writes->Drive(traffic);
+    bus->Drive(traffic);
     uint32_t valid = 0, has_immediate = 0, receive = 0, write = 0;
     for (unsigned s = 0; s < kSources; s++) {
       // What is not offered may be anything.
@@ -341,30 +334,18 @@ class Bench {
     top->arm_kind_i = arm_kind;
     top->arm_index_i = arm_index;
     top->info_read_i = info_read;
-    top->wready_i = writes->wready;
-    top->wdone_i = writes->wdone;
-    top->werr_i = writes->werr;
-    top->rdata_i = reads->rdata;
-    top->rvalid_i = reads->rvalid;
-    top->rlast_i = reads->rlast;
-    top->rerr_i = reads->rerr;
+    bus->Show(*top);
     top->async_ready_i = !rng.Chance(rates.unready, 4);
     top->drain_vi_i = current && rng.Bits(1) ? current->c.vi : SomeVi();
     top->drain_handle_i = rng.Bits(2);
-    top->eval();
-    top->req_ready_i = top->req_write_o ? writes->req_ready : reads->req_ready;
-    top->eval();
+    bus->Settle(*top);
   }
 
   void Tick() {
     Choose();
     Drive();
     Judge();
-    top->clk_i = 1;
-    top->eval();
-    top->clk_i = 0;
-    top->eval();
-    unit::clocks()++;
+    unit::Clock(*top);
   }
 
   // What the blocks must show in this clock, and what follows from it.
@@ -385,9 +366,7 @@ class Bench {
     CHECK(top->quiet_o == quiet, "quiet is %d", top->quiet_o);
     figures["quiet_clocks"] += quiet;
 
-    reads->Sample(top->req_valid_o && !top->req_write_o, top->req_addr_o - kHigh, top->req_len_o, top->rready_o);
-    writes->Sample(top->req_valid_o && top->req_write_o, top->req_addr_o - kHigh, top->req_len_o, top->wvalid_o,
-                   static_cast<uint64_t>(top->wdata_o), top->wstrb_o);
+    bus->Sample(*top, kHigh);
     if (current) Advance();
     else CHECK(!top->req_valid_o && !top->wvalid_o && !top->rready_o, "the bus is asked for nothing");
 
@@ -464,13 +443,13 @@ class Bench {
         break;
       case Phase::kAnswer:
         WantRequest(false, false, 0, 0, "answer");
-        if (!reads->rvalid) break;
-        if (reads->rerr) {
+        if (!bus->reads.rvalid) break;
+        if (bus->reads.rerr) {
           k.code = hvia::kAsyncErrorCompletionQueueOverrun;
           k.phase = Phase::kReport;
           figures["ring_read_errors"]++;
         } else {
-          k.seen = static_cast<uint16_t>(reads->rdata);
+          k.seen = static_cast<uint16_t>(bus->reads.rdata);
           k.phase = Phase::kJudge;
           asked = true;
         }
@@ -694,8 +673,7 @@ class Bench {
   Rng rng;
   unit::Memory memory;
   const std::unique_ptr<Vcompletion_tb> top;
-  std::unique_ptr<unit::ReadBus<kBytes>> reads;
-  std::unique_ptr<unit::WriteBus<kBytes>> writes;
+  std::optional<unit::SystemBus<kBytes>> bus;
   Traffic traffic{0, 0};
   Rates rates;
   std::optional<Completion> offered[kSources];
@@ -728,17 +706,12 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
-  // What is not reset starts as garbage.
-  Verilated::randReset(2);
-  Verilated::randSeed(static_cast<int>(unit::options().seed | 1));
+  unit::Start(argc, argv);
   Bench bench(unit::options().seed);
   Rng& rng = bench.rng;
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
   for (uint64_t epoch = 0; epoch < unit::options().size; epoch++) {
-    bench.traffic = traffic[rng.Below(5)];
+    bench.traffic = unit::kTraffic[rng.Below(5)];
     Rates& r = bench.rates;
     r = Rates();
     const unsigned load = 1u << rng.Range(3, 10);
@@ -764,7 +737,7 @@ int main(int argc, char** argv) {
   const bool whole = unit::options().size >= 100;
   for (unsigned log2 : {size_t{hvia::kCompletionQueueMaxLog2}, size_t{2}}) {
     bench.Reset();
-    bench.traffic = traffic[0];
+    bench.traffic = unit::kTraffic[0];
     bench.rates = Rates();
     bench.rates.vis = 2;
     bench.rates.queues = 1;
@@ -783,7 +756,5 @@ int main(int argc, char** argv) {
     bench.Settle();
   }
   bench.figures["clocks"] = unit::clocks();
-  for (const auto& [name, value] : bench.figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
-  std::printf("passed 1\n");
-  return 0;
+  return unit::Pass(bench.figures);
 }

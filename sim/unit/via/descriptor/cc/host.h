@@ -135,9 +135,7 @@ inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress |
 // of the two being wrong shows.
 inline uint32_t KindStatus(int k, bool receive, bool reliable) {
   if (receive && IsRdma(k)) return hvia::kDescriptorStatusFormatErrorMask;
-  if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) {
-    return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;
-  }
+  if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;
   if (IsRead(k) && reliable && k < kReadImmediate) {
     return k == kReadLongLength ? static_cast<uint32_t>(hvia::kDescriptorStatusLengthErrorMask) : 0;
   }

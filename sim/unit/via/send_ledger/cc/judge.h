@@ -170,11 +170,7 @@ class Judge {
     top->timebase_i = now;
     top->eval();
     if (sample) Sample();
-    top->clk_i = 1;
-    top->eval();
-    top->clk_i = 0;
-    top->eval();
-    unit::clocks()++;
+    unit::Clock(*top);
     now++;
   }
 

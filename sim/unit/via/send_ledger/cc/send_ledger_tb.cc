@@ -15,10 +15,7 @@
 #include "sim/unit/via/send_ledger/cc/world.h"
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  Verilated::randReset(2);
-  unit::ParseOptions(argc, argv);
-  Verilated::randSeed(static_cast<int>(unit::options().seed & 0x7fffffff) | 1);
+  unit::Start(argc, argv);
   std::map<std::string, uint64_t> figures;
   Directed(&figures);
   unit::Rng rng(unit::options().seed);
@@ -30,7 +27,5 @@ int main(int argc, char** argv) {
       figures[name] = longest ? std::max(figures[name], value) : figures[name] + value;
     }
   }
-  for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", name.c_str(), value);
-  std::printf("clocks %" PRIu64 "\npassed 1\n", unit::clocks());
-  return 0;
+  return unit::Pass(figures);
 }

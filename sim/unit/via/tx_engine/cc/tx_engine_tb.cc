@@ -168,6 +168,8 @@ class Bench {
     contexts[10].reliability = hvia::kReliabilityReception;
     top->mac_i = kMac;
     top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
+    top->rst_ni = 1;  // an asynchronous reset acts on its edge
+    top->eval();
     top->rst_ni = 0;
     for (int i = 0; i < 4; i++) Clock();
     top->rst_ni = 1;
@@ -1072,15 +1074,8 @@ class Bench {
     bus.Drive(traffic);
     att.Drive(traffic);
     top->req_ready_i = bus.req_ready;
-    top->rvalid_i = bus.rvalid;
-    top->rdata_i = bus.rdata;
-    top->rlast_i = bus.rlast;
-    top->rerr_i = bus.rvalid && bus.rerr;
-    top->att_req_ready_i = att.req_ready;
-    top->att_rsp_valid_i = att.rsp_valid;
-    top->att_rsp_err_i = att.rsp_err;
-    top->att_rsp_pa_i = att.rsp_pa;
-    top->att_rsp_bytes_i = att.rsp_bytes;
+    bus.Show(*top);
+    att.Show(*top);
     const Context& c = contexts[ctx_vi_];
     top->rd_ctx_i[0] = c.state << hvia::kVIContextAttributesStateLsb | rng.Bits(2) << hvia::kVIContextAttributesEnableRDMAWriteLsb |
                        c.reliability << hvia::kVIContextAttributesReliabilityLsb |
@@ -1376,9 +1371,7 @@ class Bench {
   void Sample() {
     // Planted faults of the bus and the table lie at addresses, so that the model knows them.
     bus.fail_in = bad_pages.count(top->req_addr_o / kPage) != 0 && top->req_valid_o && bus.req_ready;
-    if (top->req_valid_o && forbidden.count(top->req_addr_o / kPage)) {
-      Fail("address %08x is read after its handle was drained", top->req_addr_o);
-    }
+    if (top->req_valid_o && forbidden.count(top->req_addr_o / kPage)) Fail("address %08x is read after its handle was drained", top->req_addr_o);
     att.fail_in = 0;
     if (top->att_req_valid_o && att.req_ready) {
       const bool torn = top->att_req_handle_o == kTorn && top->att_req_va_o / kPage == torn_page;
@@ -1391,8 +1384,7 @@ class Bench {
     }
     Draining();
     bus.Sample(top->req_valid_o, top->req_addr_o, top->req_len_o, top->rready_o);
-    att.Sample(top->att_req_valid_o, top->att_req_handle_o, top->att_req_va_o, top->att_req_len_o, top->att_req_tag_o,
-               top->att_req_access_o);
+    att.Sample(*top);
     ctx_vi_ = top->rd_vi_o;
     init_taken_ = top->seq_init_valid_i && top->seq_init_ready_o;
     Unreachable();
@@ -1541,9 +1533,7 @@ class Bench {
     if (top->tx_wvalid_o) {
       const uint8_t vi = ack_open_ ? ack_open_->vi : Message() ? Current().d.vi : 0;
       const uint16_t seq = ack_open_ ? ack_open_->number : Message() ? Current().d.seq : 0;
-      if (!ack_open_ && (current_ == kNothing || (current_ == kKept && (ending_ || !asked_ || sent_open_)))) {
-        Fail("a beat that belongs to nothing");
-      }
+      if (!ack_open_ && (current_ == kNothing || (current_ == kKept && (ending_ || !asked_ || sent_open_)))) Fail("a beat that belongs to nothing");
       if (!ack_open_ && current_ == kDescriptor && Reliable(vi)) Fail("a frame of VI %u before the ledger was asked", vi);
       if (top->tx_wvi_o != vi || top->tx_wseq_o != seq) Fail("a beat of VI %u sequence %u", top->tx_wvi_o, top->tx_wseq_o);
       if (slots_ == 0) Fail("a beat without a slot");
@@ -1750,10 +1740,8 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   Bench b(unit::options().seed);
-  const Traffic traffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
   const uint64_t rdma = b.Latency(hvia::kDescriptorOperationRDMAWrite, 4, 1), send = b.Latency(hvia::kDescriptorOperationSend, 4, 1);
   if (rdma > kLatency || send > kLatency) {
@@ -1763,13 +1751,13 @@ int main(int argc, char** argv) {
   if (full > kLatencyFull) Fail("a full frame is built in %" PRIu64 " clocks, want %" PRIu64, full, kLatencyFull);
   const uint64_t split = b.Latency(hvia::kDescriptorOperationSend, hvia::kMaxPayload, 23);
 
-  for (const Traffic& t : traffic) {
+  for (const Traffic& t : unit::kTraffic) {
     b.traffic = t;
     b.FetchedAhead();
     b.HeldBack();
   }
   for (uint8_t op : {hvia::kDescriptorOperationSend, hvia::kDescriptorOperationRDMAWrite, hvia::kDescriptorOperationRDMARead}) {
-    b.traffic = traffic[op % 5];
+    b.traffic = unit::kTraffic[op % 5];
     b.Stopped(op);
     b.Wrong();
     b.PassedOver();
@@ -1789,18 +1777,18 @@ int main(int argc, char** argv) {
       }
       d.length = len;
       d.count = n + d.Rdma();
-      b.traffic = traffic[turn++ % 5];
+      b.traffic = unit::kTraffic[turn++ % 5];
       b.Post(d);
       if (turn % 8 == 0) b.RunToRest();
     }
   }
   b.RunToRest();
   for (unsigned i = 0; i < 12; i++) {
-    b.traffic = traffic[i % 5];
+    b.traffic = unit::kTraffic[i % 5];
     b.Disconnect(i % 3 == 2 ? b.kept_vis[i % 4] : b.vis[i % 6]);
   }
   for (uint64_t i = 0; i < unit::options().size; i++) {
-    b.traffic = traffic[i % 5];
+    b.traffic = unit::kTraffic[i % 5];
     const bool raw = b.rng.Bits(1);
     for (unsigned n = b.rng.Range(1, 10); n > 0; n--) {
       b.Post(b.RandomDescriptor(b.RandomVi(), true));

@@ -13,16 +13,11 @@
 using unit::Fail;
 
 int main(int argc, char** argv) {
-  Verilated::commandArgs(argc, argv);
-  unit::ParseOptions(argc, argv);
+  unit::Start(argc, argv);
   unit::Rng rng(unit::options().seed);
   auto top = std::make_unique<Vhvia_vi_list>();
   auto clock = [&] {
-    top->clk_i = 1;
-    top->eval();
-    top->clk_i = 0;
-    top->eval();
-    unit::clocks()++;
+    unit::Clock(*top);
   };
   top->rst_ni = top->push_i = top->pop_i = 0;
   for (int i = 0; i < 4; i++) clock();
