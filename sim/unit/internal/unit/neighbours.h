@@ -17,13 +17,6 @@ namespace unit {
 
 constexpr uint32_t kPage = 4096;
 
-// Of 4 clocks, how many a neighbour wastes: `idle` where it offers, `pressure` where it accepts.
-struct Traffic {
-  unsigned idle, pressure;
-};
-
-constexpr Traffic kTraffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
-
 // Host memory. Every byte that may be written is named in `allowed` while a check is armed.
 class Memory {
  public:

@@ -85,6 +85,13 @@ inline void ParseOptions(int argc, char** argv) {
   }
 }
 
+// Of 4 clocks, how many a neighbour wastes: `idle` where it offers, `pressure` where it accepts.
+struct Traffic {
+  unsigned idle, pressure;
+};
+
+constexpr Traffic kTraffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
+
 // Prints figures, each a name and a value, as lines for the Go side.
 template <class Figures>
 void Print(const Figures& figures) {
@@ -114,11 +121,11 @@ inline int Pass(std::initializer_list<std::pair<const char*, uint64_t>> figures 
 }
 
 #ifdef VM_COVERAGE  // compiled by Verilator
-// The begin of main. What is not reset starts as garbage.
-inline void Start(int argc, char** argv) {
+// The start of main. What is not reset starts as garbage, or as 0 with `unreset` 0.
+inline void Start(int argc, char** argv, int unreset = 2) {
   Verilated::commandArgs(argc, argv);
   ParseOptions(argc, argv);
-  Verilated::randReset(2);
+  Verilated::randReset(unreset);
   Verilated::randSeed(static_cast<int>(options().seed | 1));
 }
 

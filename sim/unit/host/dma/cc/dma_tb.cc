@@ -373,7 +373,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unit::Start(argc, argv);
+  unit::Start(argc, argv, 0);
   Bench b(unit::options().seed);
 
   // Every awkward offset and length.

@@ -840,7 +840,7 @@ void Measure(Bench* b) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unit::Start(argc, argv);
+  unit::Start(argc, argv, 0);
   Bench b(unit::options().seed);
   auto& rng = b.rng;
   const uint64_t rounds = unit::options().size;

@@ -21,10 +21,7 @@ struct Beat {
   bool last;
 };
 
-struct Traffic {
-  unsigned idle;      // of 4 clocks, how many the producer is idle
-  unsigned pressure;  // of 4 clocks, how many the consumer stalls
-};
+using unit::Traffic;
 
 class Bench {
  public:
@@ -176,7 +173,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unit::Start(argc, argv);
+  unit::Start(argc, argv, 0);
   Bench bench(unit::options().seed);
 
   // Every pair of beats at every lane.

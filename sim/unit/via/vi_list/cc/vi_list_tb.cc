@@ -13,7 +13,7 @@
 using unit::Fail;
 
 int main(int argc, char** argv) {
-  unit::Start(argc, argv);
+  unit::Start(argc, argv, 0);
   unit::Rng rng(unit::options().seed);
   auto top = std::make_unique<Vhvia_vi_list>();
   auto clock = [&] {
