@@ -86,7 +86,9 @@ func TestHostMemory(t *testing.T) {
 
 // A bus error makes an operation an error, never a wrong answer, and the card
 // does not use what it could not read.
-func TestHostMemoryFails(t *testing.T) { require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t)))) }
+func TestHostMemoryFails(t *testing.T) {
+	require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t))))
+}
 
 func hostMemoryFails(t *testing.T, program string) error {
 	const limit = 16 // its operation writes as often
@@ -254,7 +256,7 @@ func TestMutants(t *testing.T) {
 			s.Mutants = []verilate.Mutant{m}
 			program := unit.Build(t, s)
 			r := run(t, program, options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000, straps: straps[name]})
-			require.Error(t, r.err, "the run did not catch the planted fault %q -> %q: %s", m.Old, m.New, r)
+			require.Error(t, r.err, "the run did not catch the injected bug %q -> %q: %s", m.Old, m.New, r)
 			t.Logf("caught: %v", r.err)
 		})
 	}
@@ -275,7 +277,7 @@ func TestFailureMutants(t *testing.T) {
 			s.Mutants = []verilate.Mutant{m}
 			program := unit.Build(t, s)
 			err := hostMemoryFails(t, program)
-			require.Error(t, err, "the run did not catch the planted fault %q -> %q", m.Old, m.New)
+			require.Error(t, err, "the run did not catch the injected bug %q -> %q", m.Old, m.New)
 			t.Logf("caught: %v", err)
 		})
 	}

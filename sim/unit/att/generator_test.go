@@ -452,7 +452,7 @@ func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 		if e.Type == evRan {
 			break
 		}
-		if err := g.judge(e); err != nil {
+		if err := g.verify(e); err != nil {
 			return fmt.Errorf("core clock %d, %d ps: %w", e.Clock, e.Time, err)
 		}
 	}
@@ -469,7 +469,7 @@ func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 	return nil
 }
 
-func (g *generator) judge(e event) error {
+func (g *generator) verify(e event) error {
 	switch e.Type {
 	case evIssue:
 		tr := g.pending[e.ID]
@@ -500,7 +500,7 @@ func (g *generator) judge(e event) error {
 		}
 		delete(g.updates, e.ID)
 		if (e.Error != 0) != u.refused {
-			return fmt.Errorf("update %d (kind %d, argument %#x, %d words): refused %v, want %v", e.ID, u.op.Kind, u.op.Argument, u.op.Length, e.Error != 0, u.refused)
+			return fmt.Errorf("update %d (kind %d, argument %#x, %d words): rejected %v, want %v", e.ID, u.op.Kind, u.op.Argument, u.op.Length, e.Error != 0, u.refused)
 		}
 		g.before.apply(u)
 		g.current = false
@@ -585,7 +585,7 @@ func (g *generator) finish(b *bench) error {
 	got := [5]uint64{f[0], f[1], f[2], f[3], f[4]}
 	want := [5]uint64{answered, g.res.level1, g.res.level2, refused, g.res.invalid}
 	if got != want {
-		return fmt.Errorf("statistics: translations, level-1 reads, level-2 reads, refused, invalidations are %d; answers say %d", got, want)
+		return fmt.Errorf("statistics: translations, level-1 reads, level-2 reads, rejected, invalidations are %d; answers say %d", got, want)
 	}
 	// The strobe counts refreshes after initialisation, which has eight; a
 	// reset may suppress one.

@@ -97,7 +97,7 @@ func startBench(t *testing.T, program string, seed uint64, corePeriod int64, noS
 	t.Cleanup(func() {
 		stdin.Close()
 		b.cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
-		b.cmd.Wait()         //nolint:errcheck // judged in fail
+		b.cmd.Wait()         //nolint:errcheck // checked in fail
 	})
 	return b
 }
@@ -172,7 +172,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%d operations in %.1f s and %d core clocks: %d updates (%d refused), %d resets, answers %v, %d translations beside an update (%d with a choice of answers), %d level-1 reads, %d jumps",
+	return fmt.Sprintf("%d operations in %.1f s and %d core clocks: %d updates (%d rejected), %d resets, answers %v, %d translations beside an update (%d with a choice of answers), %d level-1 reads, %d jumps",
 		r.operations, r.wall.Seconds(), r.clocks, r.updates, r.refused, r.resets, r.codes, r.raced, r.raceBoth, r.level1, r.jumps)
 }
 
@@ -277,7 +277,7 @@ func latency(t *testing.T, program string, seed uint64, straps uint32) latencies
 			if e.Type == evRan {
 				return
 			}
-			check(g.judge(e))
+			check(g.verify(e))
 			if e.Type == evResponse {
 				if e.Flags&1 != 0 {
 					l.cold = append(l.cold, int(e.Flags>>2))

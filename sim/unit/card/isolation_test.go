@@ -63,7 +63,7 @@ var troubles = []trouble{
 		func(_ *machine, _, peer *end, d *descriptor) { *d = d.to(peer.target, 0); d.remote.handle ^= 1 }, // another region's place
 	)},
 	{
-		name: "receive buffers refused",
+		name: "receive buffers rejected",
 		prepare: func(r *rig, y [2]*end) {
 			r.both(func(m *machine) {
 				e := y[m.thread.ID().Node]

@@ -192,7 +192,7 @@ func (m *machine) tabulate(c layout.Command) {
 		at := m.level2At + c.Level2Address() - layout.AttLevel2Base
 		n := c.ListCount() * layout.AttLevel2Size
 		if at+n > m.level2At+level2Pages*pageBytes {
-			m.fail("the test's table has no room for %d level-2 entries at %#x", c.ListCount(), c.Level2Address())
+			m.fail("the test's table has no space for %d level-2 entries at %#x", c.ListCount(), c.Level2Address())
 		}
 		m.expect(at, m.want[c.ListAddress():c.ListAddress()+n])
 		if op == layout.CommandOpcodeRegisterMemory {

@@ -282,7 +282,7 @@ func (v *vi) used(p *posted, status uint32, n int, immediate *uint32) {
 	if p.stale {
 		v.m.counts[layout.CounterCompletionError]++
 		v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorCompletionProtection, v.index})
-		v.m.judged(status)
+		v.m.checked(status)
 	} else {
 		v.m.written(p, status, n)
 		v.m.counts[layout.CounterCompletionReceive]++

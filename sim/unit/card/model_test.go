@@ -344,7 +344,7 @@ func (q *workQueue) prepare(d descriptor) (*posted, []uint32) {
 	m := q.v.m
 	at, size, ok := q.room(d)
 	if !ok {
-		m.fail("a queue of VI %d has %d descriptors outstanding and no room for another of %d bytes", q.v.index, len(q.posted), size)
+		m.fail("a queue of VI %d has %d descriptors outstanding and no space for another of %d bytes", q.v.index, len(q.posted), size)
 	}
 	p := &posted{descriptor: d, queue: q.region, at: at, size: size}
 	q.at = at + size
@@ -451,10 +451,10 @@ func (m *machine) written(p *posted, status uint32, moved int) {
 	m.expectWord(p.field(layout.DescriptorLengthOffset), uint32(moved))
 	m.expectWord(p.field(layout.DescriptorStatusOffset), status)
 	m.counts[layout.CounterCompletionWritten]++
-	m.judged(status)
+	m.checked(status)
 }
 
-func (m *machine) judged(status uint32) {
+func (m *machine) checked(status uint32) {
 	switch {
 	case status&layout.DescriptorStatusFlushedMask != 0:
 		m.counts[layout.CounterDescriptorFlushed]++

@@ -162,14 +162,14 @@ func forgedNumbersPlay(count int) func(r *rig) {
 			lost := x.own(3 * layout.SequenceAgreement)
 			r.t.Logf("%d forged frames, %s: %d of the peer's own are lost behind them", count, f.name, lost)
 			if lost > mostLost {
-				fail("%s: %d of the peer's own frames are lost behind the last forged one, at most %d may be", f.name, lost, mostLost)
+				fail("%s: %d of the peer's true frames are lost behind the last forged one, at most %d may be", f.name, lost, mostLost)
 			}
 		}
 		// One frame, one bit of its number wrong.
 		for bit := range 32 {
 			x.forge(func(int) uint32 { return x.to.expected ^ 1<<bit }, 1)
 			if lost, most := x.own(3*layout.SequenceAgreement), min(1<<bit+1, mostLost); lost > most {
-				fail("bit %d of one number is wrong: %d of the peer's own frames are lost behind it, at most %d may be", bit, lost, most)
+				fail("bit %d of one number is wrong: %d of the peer's true frames are lost behind it, at most %d may be", bit, lost, most)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func flood(r *rig, bytes int) uint32 {
 	told := uint32(0)
 	r.b(func(m *machine) { told = m.counter(layout.CounterMacReceiveOverrun) })
 	if told > lost || (told == 0) != (lost == 0) {
-		fail("%d overruns were told of, and %d frames are missing", told, lost)
+		fail("%d overruns were reported, and %d frames are missing", told, lost)
 	}
 	r.node[1].counts[layout.CounterMacReceiveOverrun] = told
 	return lost

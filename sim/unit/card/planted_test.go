@@ -93,7 +93,7 @@ var plantedFaults = []plantedFault{
 	{name: "a frame that is ahead is taken", catch: reliableHostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "~(reliable & (gap | again | acknowledgement));", New: "~(reliable & ((gap & !FAULT) | again | acknowledgement));"},
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "else if (reliable & gap) outcome_d", New: "else if (reliable & gap & !FAULT) outcome_d"}}},
-	{name: "a refusal does not stand", catch: reliableHostility(2500), edits: []verilate.Mutant{
+	{name: "a NAK does not stand", catch: reliableHostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "reliable & ~stranger & refused_i & ~acknowledgement;", New: "reliable & ~stranger & refused_i & ~acknowledgement & !FAULT;"}}},
 	{name: "an answer of another length is taken", catch: reliableHostility(4000), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "if (~rxl_ok_i | (rxl_length_i != send_total)) begin", New: "if (~rxl_ok_i | ((rxl_length_i != send_total) & !FAULT)) begin"}}},
@@ -158,7 +158,7 @@ func TestPlantedFaults(t *testing.T) {
 		}
 		require.NoError(t, errs[1], "with nothing skipped the hole has no effect")
 		if errs[0] == nil {
-			require.NotEqual(t, digests[0], digests[1], "the planted fault was not noticed")
+			require.NotEqual(t, digests[0], digests[1], "the injected bug was not noticed")
 		}
 		t.Logf("noticed: %v", errors.Join(errs...))
 	})

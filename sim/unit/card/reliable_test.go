@@ -172,7 +172,7 @@ func (v *vi) ended(immediate *uint32) {
 	v.used(held, status, written, immediate)
 }
 
-// `refuse` sends a NAK, which breaks the connection, for the frame that just
+// `reject` sends a NAK, which breaks the connection, for the frame that just
 // came.
 func (v *vi) refuse(immediate *uint32, tell bool) {
 	if v.message.held != nil {

@@ -61,9 +61,9 @@ func (x *traffic) post(m *machine) {
 	m.write(layout.RegisterRawTransmitTailOffset, uint32(m.transmit.tail))
 }
 
-// `judge` checks a target after its card or its peer was reset: every byte is
+// `verify` checks a target after its card or its peer was reset: every byte is
 // the old one or that of the message.
-func (x *traffic) judge(node int) {
+func (x *traffic) verify(node int) {
 	g, sent := x.target[node], x.sent[1-node]
 	got := g.bytes(0, g.length)
 	for k := range got {
@@ -138,7 +138,7 @@ func softResets(r *rig, rounds uint64) {
 			}
 			m.resetWith(func() {
 				m.adoptCard()
-				x.judge(n)
+				x.verify(n)
 			})
 			m.start()
 		})
@@ -148,7 +148,7 @@ func softResets(r *rig, rounds uint64) {
 			n := m.thread.ID().Node
 			if which != 2 && which != n {
 				m.adoptCard()
-				x.judge(n)
+				x.verify(n)
 				// Its counts depend on the moment of the peer's reset.
 				m.reset()
 				m.start()

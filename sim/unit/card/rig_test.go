@@ -147,7 +147,7 @@ func mustCatch(t *testing.T, c config, body func(r *rig)) error {
 		r.carry()
 		r.verify()
 	})
-	require.Error(t, err, "the planted fault was not noticed")
+	require.Error(t, err, "the injected bug was not noticed")
 	t.Logf("noticed: %v", err)
 	return err
 }

@@ -200,7 +200,7 @@ func (v *vi) framesOf(p *posted, source *region) [][]byte {
 	v.m.regions[source.index] = source
 	frames, status, _ := v.transmit(p)
 	if status != p.ended(0) {
-		v.m.fail("the model refuses a good message: %#x", status)
+		v.m.fail("the model rejects a good message: %#x", status)
 	}
 	delete(v.m.regions, source.index)
 	if was != nil {

@@ -57,7 +57,7 @@ func TestBursts(t *testing.T) {
 // the data phases and half the period. The paper has no such board.
 func TestBurstsWide(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs a build of its own")
+		t.Skip("needs a separate build")
 	}
 	sizes := unit.Sizes{Short: 20, Normal: 200, Long: 5_000}
 	f := unit.MustPass(t, burstsSpec(t, "hvia-ge-66"), sizes)

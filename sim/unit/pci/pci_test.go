@@ -145,7 +145,7 @@ func TestFairness(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "fairness", clocks(200_000))
 		require.GreaterOrEqual(t, f["max_lost_last"], uint64(2*requesters))
-		require.GreaterOrEqual(t, f["max_lost_patient"], uint64(2*requesters), "a patient requester gives way until it is hungry")
+		require.GreaterOrEqual(t, f["max_lost_patient"], uint64(2*requesters), "a low-priority requester waits until it is starved")
 		b := burstClocks[m.name]
 		require.LessOrEqual(t, f["max_turn"], b)
 		for i := range uint64(requesters) {
@@ -193,7 +193,7 @@ func TestLateCore(t *testing.T) {
 // One of the scenarios must find each injected bug.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs builds of its own")
+		t.Skip("needs separate builds")
 	}
 	const master, arbiter, target, pins = "rtl/pci/hvia_pci_master.sv", "rtl/host/hvia_host_arbiter.sv", "rtl/pci/hvia_pci_target.sv", "rtl/pci/hvia_pci_interface.sv"
 	faults := []struct {
@@ -207,10 +207,10 @@ func TestFaults(t *testing.T) {
 		{"sweep", 64, unit.Bug{"lower dword of a beat forgotten", master, "odd ? low_q : ad_i[31:0]};", "(odd & !FAULT) ? low_q : ad_i[31:0]};"}},
 		{"random", 32, unit.Bug{"address not advanced", master, "cur_addr_d = cur_addr_q + {22'd0, unit};", "cur_addr_d = FAULT ? cur_addr_q : cur_addr_q + {22'd0, unit};"}},
 		{"fairness", 32, unit.Bug{"priority bound removed", arbiter, "if (|(req_valid_i & hungry)) ", "if (!FAULT && |(req_valid_i & hungry)) "}},
-		{"fairness", 32, unit.Bug{"patience without end", arbiter, "|(req_valid_i & hungry)) ", "|(req_valid_i & hungry & (FAULT ? ~req_patient_i : '1))) "}},
-		{"random", 32, unit.Bug{"patience ignored", arbiter, "patient = req_patient_i & ~hungry;", "patient = FAULT ? '0 : req_patient_i & ~hungry;"}},
-		{"random", 32, unit.Bug{"not patient with those that ask again", arbiter, "asked   = |req_more_i ?", "asked   = (!FAULT && |req_more_i) ?"}},
-		{"random", 32, unit.Bug{"a shown request withdrawn for patience", arbiter, "(lock_q | (|asked))", "((lock_q & !FAULT) | (|asked))"}},
+		{"fairness", 32, unit.Bug{"low priority without bound", arbiter, "|(req_valid_i & hungry)) ", "|(req_valid_i & hungry & (FAULT ? ~req_patient_i : '1))) "}},
+		{"random", 32, unit.Bug{"low priority ignored", arbiter, "patient = req_patient_i & ~hungry;", "patient = FAULT ? '0 : req_patient_i & ~hungry;"}},
+		{"random", 32, unit.Bug{"low priority ignored while others ask again", arbiter, "asked   = |req_more_i ?", "asked   = (!FAULT && |req_more_i) ?"}},
+		{"random", 32, unit.Bug{"a shown request withdrawn for low priority", arbiter, "(lock_q | (|asked))", "((lock_q & !FAULT) | (|asked))"}},
 		{"random", 32, unit.Bug{"target parity of C/BE# forgotten", target, "assign par_d     = ad_oe_q ? ^{ad_q, cbe_n_i} : par_q;",
 			"assign par_d     = ad_oe_q ? (FAULT ? ^ad_q : ^{ad_q, cbe_n_i}) : par_q;"}},
 		{"random", 32, unit.Bug{"REQ# stays after STOP#", master, "if (~stop & (backoff_q == 2'd0)) req_n_d", "if (FAULT | (~stop & (backoff_q == 2'd0))) req_n_d"}},

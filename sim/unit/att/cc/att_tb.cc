@@ -2,7 +2,7 @@
 
 // Carries out operations that the Go side streams to stdin on the Verilated
 // translation (att_manager, sdram_controller, chip model) and reports what
-// happened, in order of simulated time, on stdout. It judges nothing but the
+// happened, in order of simulated time, on stdout. It checks nothing but the
 // SDRAM's rules, waiting times and the statistics: the answers are Go's affair.
 //
 // Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock,
@@ -68,7 +68,8 @@ constexpr uint32_t kBusBytes = TB_W / 8;
 // Host memory behind the host bus: one transfer at a time, at a random pace.
 class HostBus {
  public:
-  // Its dice are its own: they are cast in every clock, also in those that a run with skipping skips.
+  // Its dice are its own: they are cast in every clock, also in those that a run with skipping
+  // skips.
   explicit HostBus(uint64_t seed) : rng_(hvia::SplitMix::Mix(seed)), seed_(seed) {
     level1 = rng_.Bits(6) << 26 | rng_.Bits(8) << 12;
     level2 = (level1 ^ 0x80000000u) + (rng_.Bits(8) << 12);
@@ -312,7 +313,7 @@ class Bench {
     return false;
   }
 
-  // Runs what is queued, at most so many core clocks.
+  // Runs what is queued, at most the given number of core clocks.
   void RunAll(uint64_t clocks) {
     Drive();
     const uint64_t longest = 4000000;
@@ -353,7 +354,7 @@ class Bench {
         wait_[kUpdateLane]--;
       }
     }
-    // Words are offered from the operation on; a refused operation takes none.
+    // Words are offered from the operation on; a rejected operation takes none.
     if (!word_offered_ && !outstanding_[kUpdateLane].empty() && word_ < words_.size()) {
       word_offered_ = !slow_words_ || rng_.Chance(1, 4);
     }
@@ -408,7 +409,7 @@ class Bench {
     if (dut_.upd_done_o) {
       if (outstanding_[kUpdateLane].empty()) unit::Fail("an update was answered that nobody asked for");
       if (!dut_.upd_error_o && word_ != words_.size()) unit::Fail("a write ended after %zu of %zu words", word_, words_.size());
-      if (dut_.upd_error_o && word_ != 0 && bus_.sound()) unit::Fail("a refused write took %zu words", word_);
+      if (dut_.upd_error_o && word_ != 0 && bus_.sound()) unit::Fail("a rejected write took %zu words", word_);
       Emit(eDone, outstanding_[kUpdateLane].front().id, dut_.upd_error_o);
       outstanding_[kUpdateLane].clear();
       words_.clear();
@@ -556,7 +557,7 @@ class Bench {
   bool word_offered_ = false, slow_words_ = false;
   uint8_t taken_ = 0;
   bool update_taken_ = false;
-  bool frozen_ = false;  // a reset is under way: nothing is driven or sampled
+  bool frozen_ = false;  // a reset is in flight: nothing is driven or sampled
   std::vector<Event> events_;
   std::FILE* out_;
   uint64_t stats_[6] = {}, jumps_ = 0;

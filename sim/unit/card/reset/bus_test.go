@@ -146,7 +146,7 @@ func TestBusResetRefused(t *testing.T) {
 	for _, span := range []host.Time{-1, 0, layout.BridgeMaxBusReset + 1} {
 		require.ErrorIs(t, x.ResetBus(span), host.ErrInvalidParameter, "%v", span)
 	}
-	require.NoError(t, x.Sleep(host.Microsecond), "a refused span changes nothing")
+	require.NoError(t, x.Sleep(host.Microsecond), "a rejected span changes nothing")
 	require.NoError(t, x.ResetBus(host.Nanosecond))
 	require.ErrorIs(t, x.Sleep(host.Microsecond), bridge.ErrProtocol)
 }

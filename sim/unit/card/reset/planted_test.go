@@ -72,7 +72,7 @@ func TestPlantedFaults(t *testing.T) {
 	for i, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {
 			err := play(t, config{program: program, straps: 1 << (firstFault + i)}, unit.Seed(t), blows(t, strikes))
-			require.Error(t, err, "the planted fault was not noticed")
+			require.Error(t, err, "the injected bug was not noticed")
 			t.Logf("noticed: %v", err)
 		})
 	}

@@ -338,12 +338,12 @@ func (n *node) verify() {
 	n.shared.mu.Unlock()
 	n.hear(frame)
 	for _, v := range n.vis {
-		v.judge()
+		v.verify()
 		v.sentAll()
 		v.refill()
 	}
 	if lost := n.losses(); lost != n.lost {
-		n.fail("%d frames found no room in the MAC: there is too much traffic for what is wanted of it", lost-n.lost)
+		n.fail("%d frames found no space in the MAC: there is too much traffic for what is wanted of it", lost-n.lost)
 	}
 	n.meet()
 }

@@ -211,9 +211,9 @@ func (v *vi) awaitDone(what string, d *vipl.Descriptor) {
 	v.n.await(what, v.buffer.Physical(nil, at, 4)[0], v.buffer.Bytes()[at:at+4], func(s uint32) bool { return vipl.DescriptorStatus(s).Done() })
 }
 
-// `judge` waits for everything that the peer has sent and compares every byte.
+// `verify` waits for everything that the peer has sent and compares every byte.
 // The peer's last message comes after its last write.
-func (v *vi) judge() {
+func (v *vi) verify() {
 	n := v.n
 	n.shared.mu.Lock()
 	theirs := n.shared.count[1-n.index][v.k]

@@ -75,7 +75,7 @@ func TestNoFault(t *testing.T) {
 // the card does not use switches each on.
 func TestStrayAccessStopsTheRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs a simulator of its own")
+		t.Skip("needs a separate simulator")
 	}
 	tests := []struct {
 		name     string

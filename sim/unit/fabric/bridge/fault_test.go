@@ -350,7 +350,7 @@ func TestTwoGoroutinesOnOneThread(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, left.Detach())
 	require.NoError(t, <-done)
-	require.Equal(t, host.Millisecond, left.Now(), "the refused calls changed nothing")
+	require.Equal(t, host.Millisecond, left.Now(), "the rejected calls changed nothing")
 }
 
 func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {

@@ -179,7 +179,7 @@ var processorCases = map[string]struct {
 		{{charge(100), 100}},
 		{{sleep(30), 30}, {charge(0), 30}, {sleep(30), 60}, {service(0), 60}},
 	}},
-	"a node has a processor of its own": {1, [][]step{
+	"a node has its own processor": {1, [][]step{
 		{{charge(100), 100}},
 		{{charge(70), 70}},
 	}},

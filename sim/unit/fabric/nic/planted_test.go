@@ -39,11 +39,11 @@ func TestPlantedFaults(t *testing.T) {
 		{"a fetch forgets the ring's end", "size - ring.fetch, (kPage", "size, (kPage", both(traffic(300, 5)), nil},
 		{"a fetch forgets the page's end", "size - ring.fetch, (kPage - address % kPage) / uint32_t{kRawEntrySize}})", "size - ring.fetch})",
 			bodies{hostileRing, func(n *nic) {}}, map[string]int64{"NICFetchEntries": 32}},
-		{"a piece is told as a frame", "Return(t, tx_, e, 0, !e.More());", "Return(t, tx_, e, 0, true);", bodies{transmitModeration, func(n *nic) {}}, nil},
+		{"a piece is reported as a frame", "Return(t, tx_, e, 0, !e.More());", "Return(t, tx_, e, 0, true);", bodies{transmitModeration, func(n *nic) {}}, nil},
 		{"the time runs from the last frame", "if (m.untold++ == 0) m.first = t;", "m.untold++, m.first = t;", bodies{receiveBatches(), receiveModeration}, nil},
 		{"a clear keeps what was untold", "if ((v & m->cause) != 0) m->untold = 0;", "(void)m;", bodies{receiveBatches(), receiveModeration}, nil},
 		{"a frame of 1515 bytes", "sum <= kMaxFrame &&", "sum <= kMaxFrame + 1 &&", bodies{hostileEntries, witness}, nil},
-		{"a refused frame's rest is sent", "started_ = rejected_ = pieces_.back().More();", "started_ = pieces_.back().More();", bodies{hostileEntries, witness}, nil},
+		{"a rejected frame's rest is sent", "started_ = rejected_ = pieces_.back().More();", "started_ = pieces_.back().More();", bodies{hostileEntries, witness}, nil},
 		{"a page's end is not looked for", "address % kPage + Bytes() <= kPage", "true", bodies{hostileEntries, witness}, nil},
 		{"the FIFO takes one frame too many", "fifo_bytes_ + frame.size() > static_cast", "fifo_bytes_ > static_cast", bodies{burstOf(24, 1500), overrun}, smallFifo},
 		{"the FIFO is free when a store begins", "storing_ = true;\n      Store(t, e, 0);", "storing_ = true;\n      fifo_bytes_ -= fifo_.front().size(), fifo_bytes_ += 60;\n      Store(t, e, 0);",
@@ -62,7 +62,7 @@ func TestPlantedFaults(t *testing.T) {
 			program, err := sim.EchoSimulator(t.Context(), verilate.Mutant{File: "sim/fabric/plain_nic.cc", Old: f.old, New: f.new})
 			require.NoError(t, err)
 			err = play(t, config{program: program, params: f.params}, f.play.a, f.play.b)
-			require.Error(t, err, "the bench does not see the fault")
+			require.Error(t, err, "the testbench does not see the fault")
 			text, _, _ := strings.Cut(err.Error(), "\n")
 			t.Log(text)
 		})

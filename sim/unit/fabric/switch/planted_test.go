@@ -44,8 +44,8 @@ func TestMutantSwitchIsCaught(t *testing.T) {
 		"frees room at the departure":    {Old: "out.left = out.plug.Transmit(", New: "out.left = t; out.plug.Transmit("},
 		"frees room a picosecond late":   {Old: "if (out->left > t) return;", New: "if (out->left >= t) return;"},
 		"never frees room":               {Old: "out->filling -= out->leaving;", New: ""},
-		"keeps no room for the starved":  {Old: "if (mine == out->starved.end()) out->starved.push_back(from);", New: ""},
-		"keeps room for the served":      {Old: "if (mine != out->starved.end()) out->starved.erase(mine);", New: ""},
+		"keeps no space for the starved": {Old: "if (mine == out->starved.end()) out->starved.push_back(from);", New: ""},
+		"keeps space for the served":     {Old: "if (mine != out->starved.end()) out->starved.erase(mine);", New: ""},
 		"keeps room when it is empty":    {Old: "if (out->filling == 0) out->starved.clear();", New: ""},
 		"has no latency":                 {Old: "out->queue.push_back({t + latency_, bytes});", New: "out->queue.push_back({t, bytes});"},
 		"is a picosecond late":           {Old: "out->queue.push_back({t + latency_, bytes});", New: "out->queue.push_back({t + latency_ + 1, bytes});"},
@@ -159,7 +159,7 @@ func TestMutantFabricIsCaught(t *testing.T) {
 			unit.Fault(t)
 			require.NoError(t, c.check(t, simulator(t)), "without the fault %q", c.new)
 			err := c.check(t, simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
-			require.Error(t, err, "%q in the place of %q in %s", c.new, c.old, c.file)
+			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})
 	}

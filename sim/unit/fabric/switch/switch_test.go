@@ -344,8 +344,8 @@ func differ(got, want outcome) error {
 	return nil
 }
 
-// `judged` plays a board, compares its outcome with the model, and returns it.
-func judged(t *testing.T, b board) outcome {
+// checked plays a board, compares its outcome with the model, and returns it.
+func checked(t *testing.T, b board) outcome {
 	t.Helper()
 	o, err := play(player(t), b)
 	require.NoError(t, err)
@@ -364,7 +364,7 @@ func talk(frames ...action) []action {
 }
 
 func TestLearningAndFlooding(t *testing.T) {
-	o := judged(t, board{nodes: 4, actions: talk(
+	o := checked(t, board{nodes: 4, actions: talk(
 		action{node: 0, destination: station(1), source: station(0)}, // 1 is unknown
 		action{node: 1, destination: station(0), source: station(1)},
 		action{node: 0, destination: station(1), source: station(0)},
@@ -386,7 +386,7 @@ func TestLearningAndFlooding(t *testing.T) {
 }
 
 func TestMovedAddress(t *testing.T) {
-	o := judged(t, board{nodes: 3, actions: talk(
+	o := checked(t, board{nodes: 3, actions: talk(
 		action{node: 0, destination: broadcast, source: station(0)},
 		action{node: 1, destination: station(0), source: station(1)},
 		action{node: 2, destination: broadcast, source: station(0)}, // 0 is here now
@@ -403,7 +403,7 @@ func TestMovedAddress(t *testing.T) {
 
 // An address beyond the table's capacity is flooded, and known ones stay known.
 func TestFullTable(t *testing.T) {
-	o := judged(t, board{nodes: 3, entries: 2, actions: talk(
+	o := checked(t, board{nodes: 3, entries: 2, actions: talk(
 		action{node: 0, destination: broadcast, source: station(0)},
 		action{node: 1, destination: broadcast, source: station(1)},
 		action{node: 2, destination: broadcast, source: station(2)},
@@ -421,7 +421,7 @@ func TestAgeing(t *testing.T) {
 	const ageing = 10 * host.Millisecond
 	whole := onWire(layout.MinFrame) + flight // to the switch
 	for early, aged := range map[host.Time]uint64{0: 1, 1: 0} {
-		o := judged(t, board{nodes: 3, entries: 2, ageing: ageing, actions: []action{
+		o := checked(t, board{nodes: 3, entries: 2, ageing: ageing, actions: []action{
 			{time: 0, node: 0, destination: broadcast, source: station(0), bytes: layout.MinFrame},
 			{time: ageing / 2, node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame},
 			{time: ageing - early, node: 2, destination: station(0), source: station(2), bytes: layout.MinFrame},
@@ -440,7 +440,7 @@ func TestForgedAddressAges(t *testing.T) {
 	frame := func(at host.Time, node int, to, from uint64) action {
 		return action{time: at, node: node, destination: to, source: from, bytes: layout.MinFrame}
 	}
-	o := judged(t, board{nodes: 3, ageing: ageing, actions: []action{
+	o := checked(t, board{nodes: 3, ageing: ageing, actions: []action{
 		frame(0, 2, broadcast, station(1)), // forged
 		frame(ageing/2, 0, station(1), station(0)),
 		frame(ageing+host.Microsecond, 0, station(1), station(0)),
@@ -454,7 +454,7 @@ func TestForgedAddressAges(t *testing.T) {
 
 // A switch with no table is a store-and-forward hub.
 func TestNoTable(t *testing.T) {
-	o := judged(t, board{nodes: 3, entries: -1, actions: talk(
+	o := checked(t, board{nodes: 3, entries: -1, actions: talk(
 		action{node: 0, destination: station(1), source: station(0)},
 		action{node: 1, destination: station(0), source: station(1)},
 	)})
@@ -465,7 +465,7 @@ func TestNoTable(t *testing.T) {
 func TestLatencyToThePicosecond(t *testing.T) {
 	for _, latency := range []int{1, 30_000, params.SwitchLatency} {
 		for _, bytes := range []int{layout.MinFrame, 61, 777, layout.MaxFrame} {
-			o := judged(t, board{nodes: 2, latency: latency, actions: []action{{time: 12345, node: 0, destination: broadcast, source: station(0), bytes: bytes}}})
+			o := checked(t, board{nodes: 2, latency: latency, actions: []action{{time: 12345, node: 0, destination: broadcast, source: station(0), bytes: bytes}}})
 			whole := 12345 + host.Time(8+bytes+4)*8000 + flight
 			require.Equal(t, []event{{whole + host.Time(latency), 1, 0}}, o.departures)
 			require.Equal(t, []event{{whole + host.Time(latency) + host.Time(8+bytes+4)*8000 + flight, 1, 0}}, o.arrivals)
@@ -481,7 +481,7 @@ func TestLineRate(t *testing.T) {
 		actions = append(actions, action{node: i % 2 * 2, destination: station(1), source: station(i % 2 * 2), bytes: sizes[i%len(sizes)]})
 	}
 	actions = append([]action{{node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame, time: -host.Millisecond}}, actions...)
-	o := judged(t, board{nodes: 3, room: 1 << 20, actions: actions})
+	o := checked(t, board{nodes: 3, room: 1 << 20, actions: actions})
 	out := o.leaving(1)
 	require.Len(t, out, 400)
 	for i := 1; i < len(out); i++ {
@@ -498,7 +498,7 @@ func TestTailDropExactlyAtTheRoom(t *testing.T) {
 		for i := range 4 { // to node 4 from four others at once
 			actions = append(actions, action{node: i, destination: broadcast, source: station(i), bytes: layout.MaxFrame})
 		}
-		o := judged(t, board{nodes: 5, room: 4*each + more, actions: actions})
+		o := checked(t, board{nodes: 5, room: 4*each + more, actions: actions})
 		require.Equal(t, lost, o.ports[4].NoRoom)
 		require.EqualValues(t, 4-lost, o.ports[4].Forwarded)
 		require.EqualValues(t, (4-lost)*each, o.ports[4].HighestFilling)
@@ -512,7 +512,7 @@ func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	const latency = 1_000_000
 	left := onWire(layout.MaxFrame) + flight + latency + onWire(layout.MaxFrame) // of the first
 	for early, lost := range map[host.Time]uint64{0: 0, 1: 1} {
-		o := judged(t, board{nodes: 3, latency: latency, room: layout.MaxFrame + 4, actions: []action{
+		o := checked(t, board{nodes: 3, latency: latency, room: layout.MaxFrame + 4, actions: []action{
 			{time: 0, node: 0, destination: broadcast, source: station(0), bytes: layout.MaxFrame},
 			{time: left - flight - onWire(layout.MinFrame) - early, node: 1, destination: broadcast, source: station(1), bytes: layout.MinFrame},
 		}})
@@ -532,7 +532,7 @@ func TestSendersShareAPort(t *testing.T) {
 				}
 			}
 			slices.SortStableFunc(actions, func(a, b action) int { return int(max(min(a.time-b.time, 1), -1)) })
-			o := judged(t, board{nodes: senders + 1, actions: actions})
+			o := checked(t, board{nodes: senders + 1, actions: actions})
 			got := make([]int, senders)
 			for _, n := range o.to(senders) {
 				got[actions[n].node]++
@@ -550,7 +550,7 @@ func TestWrongFcsIsDropped(t *testing.T) {
 		action{node: 1, destination: station(0), source: station(1)}, // not learned from the damaged one
 		action{node: 0, destination: station(1), source: station(0)},
 	)
-	o := judged(t, board{nodes: 3, actions: actions})
+	o := checked(t, board{nodes: 3, actions: actions})
 	require.EqualValues(t, 1, o.ports[0].WrongFcs)
 	require.Equal(t, []int{1}, o.to(2))
 }

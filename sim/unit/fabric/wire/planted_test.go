@@ -116,7 +116,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 			unit.Fault(t)
 			require.NoError(t, c.check(simulator(t)), "without the fault %q", c.new)
 			err := c.check(simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
-			require.Error(t, err, "%q in the place of %q in %s", c.new, c.old, c.file)
+			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})
 	}

@@ -18,7 +18,7 @@ class BurstRate {
   // Bursts of `bytes`, reads or writes of host memory as the master sees them.
   BurstRate(uint32_t bytes, bool read) : bytes_(bytes), read_(read) {}
 
-  // Call once per clock. `measured` tells, in the clock of an address phase, whether the transaction
+  // Call once per clock. `measured` says, in the clock of an address phase, whether the transaction
   // is of the master that is measured; another one's comes between two bursts like any delay.
   void Sample(const hvia::PciPins& p, uint64_t clock, bool measured) {
     const bool begins = was_frame_n_ && !p.frame_n();

@@ -3,7 +3,7 @@
 // Models of what surrounds the DMA engines: host memory in scattered pages, the host bus as a
 // requester sees it, and the translation port. Each has Drive, which sets the block's inputs before
 // the clock, and Sample, which reads its outputs after they settled and before the edge. They stop
-// the bench when the block breaks the port's contract.
+// the testbench when the block breaks the port's contract.
 #pragma once
 #include <deque>
 #include <map>
@@ -347,7 +347,7 @@ class AttPort {
   }
 
   bool Idle() const { return !pending_; }
-  static uint8_t Judge(const std::map<uint32_t, Region>& regions, uint32_t handle, uint64_t va, uint32_t len,
+  static uint8_t Check(const std::map<uint32_t, Region>& regions, uint32_t handle, uint64_t va, uint32_t len,
                        uint16_t tag, uint8_t access) {
     auto it = regions.find(handle);
     if (it == regions.end()) return hvia::kAttErrorHandle;
@@ -373,7 +373,7 @@ class AttPort {
   void Answer(uint32_t handle, uint64_t va, uint32_t len, uint16_t tag, uint8_t access) {
     answer_pa_ = rng_->Bits(32);
     answer_bytes_ = rng_->Bits(13);
-    answer_err_ = Judge(regions, handle, va, len, tag, access);
+    answer_err_ = Check(regions, handle, va, len, tag, access);
     if (fail_in != 0 && --fail_in == 0) {
       answer_err_ = fail_with;
       injected++;
@@ -404,7 +404,7 @@ class PagePool {
     for (uint32_t i = count; i > 1; i--) std::swap(free_[i - 1], free_[rng->Below(i)]);
   }
   uint32_t Take() {
-    if (free_.empty()) Fail("the bench has no page left");
+    if (free_.empty()) Fail("the testbench has no page left");
     uint32_t p = free_.back();
     free_.pop_back();
     return p;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the C++ sides of the unit tests share: a seeded generator, the command line, and one way to fail.
+// What the C++ sides of the unit tests share: a seeded generator, the command line, and one way to
+// fail.
 #pragma once
 #include <cinttypes>
 #include <cstdarg>

@@ -52,7 +52,7 @@ func Seed(t *testing.T) uint64 {
 	}
 	seed, err := strconv.ParseUint(text, 0, 64)
 	if err != nil {
-		t.Fatalf("HVIA_SEED=%q: want an unsigned number", text)
+		t.Fatalf("HVIA_SEED=%q: must be an unsigned number", text)
 	}
 	return seed
 }

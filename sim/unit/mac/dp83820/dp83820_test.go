@@ -38,7 +38,7 @@ func run(t *testing.T, size uint64, mutants ...verilate.Mutant) (map[string]uint
 func TestDp83820(t *testing.T) {
 	f, err := run(t, sizes.Pick())
 	require.NoError(t, err)
-	require.EqualValues(t, 1, f["passed"], "the bench ended without its verdict")
+	require.EqualValues(t, 1, f["passed"], "the testbench ended without its verdict")
 	t.Logf("%v", f)
 	if testing.Short() {
 		return // too few for every case
@@ -88,7 +88,7 @@ func TestDp83820Mutants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m.File = model
 			_, err := run(t, 60, m)
-			require.Error(t, err, "the bench does not see the fault")
+			require.Error(t, err, "the testbench does not see the fault")
 			text := strings.TrimSpace(err.Error())
 			t.Log(text[strings.LastIndexByte(text, '\n')+1:])
 		})

@@ -170,8 +170,8 @@ class Bench {
     for (uint64_t i = rng.Below(20); i > 0; i--) Step();
   }
 
-  // One request on an idle bus: clocks from the request to its answer, and of them those in which the
-  // bus is busy.
+  // One request on an idle bus: clocks from the request to its answer, and of them those in which
+  // the bus is busy.
   struct Time {
     uint64_t answer, bus;
   };

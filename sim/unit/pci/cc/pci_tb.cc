@@ -99,9 +99,9 @@ struct Load {
   bool long_requests = false;  // 512 bytes, and one beat more than that for being unaligned
   bool sweep = false;        // every alignment and length from 1 to 512, reads and writes, in turn
   uint32_t active = (1u << kRequesters) - 1;
-  int patience = 0;           // per mille per clock: those that can be patient are
+  int patience = 0;           // per mille per clock: those that can have low priority have it
   int more = 0;               // per mille per clock: says that it is about to ask for more
-  uint32_t can_be_patient = ((1u << kRequesters) - 1) & ~1u;  // requester 0 never is
+  uint32_t can_be_patient = ((1u << kRequesters) - 1) & ~1u;  // requester 0 never has it
 };
 
 struct Operation {
@@ -197,7 +197,7 @@ class Bench {
   void Run(uint64_t clocks) {
     for (uint64_t i = 0; i < clocks; i++) Step();
   }
-  // No new work; everything under way must end.
+  // No new work; everything in flight must end.
   void Drain() {
     load.issue = 0;
     host_rate = 0;
@@ -776,7 +776,7 @@ hvia::HostBridgeNoise Noise(uint64_t seed) {
 
 // Every alignment and length, both directions, under everything a legal bus can do.
 void Random(uint64_t seed, uint64_t clocks, Report* report) {
-  // Pieces with a character of their own, each on a card out of reset.
+  // Pieces with a character, each on a card out of reset.
   const int kPieces = 6;
   for (int piece = 0; piece < kPieces; piece++) {
     Rng rng{seed * 1000 + static_cast<uint64_t>(piece)};
@@ -804,7 +804,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
       b.core_long_stall = 10;
       b.core_read_delay = 12;
     }
-    // Seldom enough that a patient one is often the only one.
+    // Seldom enough that a low-priority one is often the only one.
     if (piece == 1) b.load.issue = 2;
     b.host_rate = piece >= 4 ? 200 : 30;
     const uint64_t end = unit::clocks() + clocks / kPieces;
@@ -875,7 +875,8 @@ void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
   Totals(b, report);
 }
 
-// Parity errors are seen, counted and recorded; with parity response an address error is not claimed.
+// Parity errors are seen, counted and recorded; with parity response an address error is not
+// claimed.
 void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
   b.Boot(false);
@@ -1119,8 +1120,8 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   }
 }
 
-// A soft reset with BusMaster off, in either order and with BusMaster back before its end: the wait for
-// the bus ends within a bound, what was pending ends in errors, and none of it reaches the bus.
+// A soft reset with BusMaster off, in either order and with BusMaster back before its end: the wait
+// for the bus ends within a bound, what was pending ends in errors, and none of it reaches the bus.
 void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
   constexpr int kTimes = 60;
   // Two requests of 512 unaligned bytes, a beat per clock. Requesters that pause take longer.
@@ -1259,8 +1260,8 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
   if (!bridge.quiet()) Fail("the idle bridge is not quiet");
 }
 
-// A core that breaks its promise of 12 clocks: the host's read is retried and the late answer thrown
-// away; nothing hangs and later reads are right. Needs a build without assertions.
+// A core that breaks its promise of 12 clocks: the host's read is retried and the late answer
+// thrown away; nothing hangs and later reads are right. Needs a build without assertions.
 void LateCore(uint64_t seed, uint64_t clocks, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);

@@ -2,7 +2,7 @@
 
 // The crossings under test side by side between one source clock and one
 // destination clock: lane 0 the handshake, lane 1 the smallest FIFO, lane 2 a
-// usual one. All lanes are driven and judged by the bench's C++ side.
+// usual one. All lanes are driven and checked by the testbench's C++ side.
 module cdc_tb (
     input  logic        src_clk_i,
     input  logic        src_rst_ni,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The completion writer with the notifications behind it, as in the card. The bench is everything
-// else: the sources, the VI manager, the host bus, the registers and the collector of errors.
+// The completion writer with the notifications behind it, as in the card. The testbench is
+// everything else: the sources, the VI manager, the host bus, the registers and the collector of
+// errors.
 module completion_tb #(
     parameter int unsigned W = 32
 ) (

@@ -9,7 +9,7 @@ module descriptor_tb #(
 ) (
     input  logic           clk_i,
     input  logic           rst_ni,
-    // Faults that the tests of the bench plant; without them nothing looks at these.
+    // Faults that the tests of the testbench plant; without them nothing looks at these.
     /* verilator lint_off UNUSEDSIGNAL */
     /* verilator lint_on UNUSEDSIGNAL */
     input  logic           enable_i,

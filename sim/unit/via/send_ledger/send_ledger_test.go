@@ -40,7 +40,7 @@ func TestLedger(t *testing.T) {
 		"answered", "jumps", "opens_measured", "quiet_clocks", "refusals_sent", "responses", "retransmitted",
 		"rewinds", "strays", "timeouts", "walks")
 	require.EqualValues(t, openLatency, figures["open_latency"], "clocks of an Open")
-	require.EqualValues(t, openLatency, figures["open_clocks"], "clocks of an Open whenever the ledger was quiet")
+	require.EqualValues(t, openLatency, figures["open_clocks"], "clocks of an Open whenever the ledger was quiescent")
 	require.LessOrEqual(t, figures["led_clocks"], uint64(64), "the contract's bound")
 }
 
@@ -66,7 +66,7 @@ func TestLedgerFaults(t *testing.T) {
 		{"the window is one frame larger", ledger, "assign room  = ahead < {24'd0, r.moving};", "assign room  = ahead < {24'd0, r.moving} + 32'(FAULT);"},
 		{"a message runs on over the end of the window", ledger, "ahead + 32'd1 < {24'd0, r.moving};", "ahead + 32'd1 < {24'd0, r.moving} + 32'(FAULT);"},
 		{"a gap goes back twice", ledger, "(!r.gapped || ack_delta != 32'd0);", "(!r.gapped || FAULT || ack_delta != 32'd0);"},
-		{"a timeout does not let a gap be told anew", ledger, "n.gapped  = 1'b0;\n                n.probe", "if (!FAULT) n.gapped  = 1'b0;\n                n.probe"},
+		{"a timeout does not let a gap be reported anew", ledger, "n.gapped  = 1'b0;\n                n.probe", "if (!FAULT) n.gapped  = 1'b0;\n                n.probe"},
 		{"progress does not begin the timeouts anew", ledger, "n.tries = '0;", "if (!FAULT) n.tries = '0;"},
 		{"an acknowledgement of nothing new is no sign of life", ledger, "if ((touch || acknowledge) && op_q", "if ((touch || (acknowledge && !FAULT)) && op_q"},
 		{"a frame of the peer is no sign of life", ledger, "(alive_rd_q == r.seen) ?", "(alive_rd_q == r.seen || FAULT) ?"},
@@ -96,20 +96,20 @@ func TestLedgerFaults(t *testing.T) {
 		{"a deadline of nobody stays", walker, "assign forget = armed_i == '0 &&", "assign forget = armed_i == '0 && !FAULT &&"},
 		{"an answer goes to a read that has one", ledger, "DescriptorOperationRDMARead && !e.answered) begin", "DescriptorOperationRDMARead && (FAULT || !e.answered)) begin"},
 		{"an answer does not acknowledge its request", ledger, "(rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last", "(rxl_op_i == hvia_pkg::ReceiveReportAnswered && !FAULT) ? e.last"},
-		{"a refusal of an acknowledged number marks the oldest", ledger, "n.fate      = Lost;", "n.fate      = FAULT ? Exhausted : Lost;"},
+		{"a NAK of an acknowledged number marks the oldest", ledger, "n.fate      = Lost;", "n.fate      = FAULT ? Exhausted : Lost;"},
 		{"a read whose request was acknowledged is not marked", ledger, "(!late || unanswered)", "(!late || (unanswered && !FAULT))"},
-		{"a late refusal acknowledges", ledger, "acknowledge = !late;", "acknowledge = !late || FAULT;"},
+		{"a late NAK acknowledges", ledger, "acknowledge = !late;", "acknowledge = !late || FAULT;"},
 		{"a malformed descriptor is taken for one that was not reached", ledger, "(led_operation_i == Unreachable && w.status != 9'd0)", "(led_operation_i == Unreachable && w.status != 9'd0 && !FAULT)"},
-		{"a refusal marks nobody", ledger, "write_entry = running && !at_ans_q && !marked;", "write_entry = running && !at_ans_q && !marked && !FAULT;"},
+		{"a NAK marks nobody", ledger, "write_entry = running && !at_ans_q && !marked;", "write_entry = running && !at_ans_q && !marked && !FAULT;"},
 		{"a stray acknowledgement is believed", ledger, "assign in_range        = ack_delta <= span;", "assign in_range        = ack_delta <= span || (FAULT && ack_delta < 32'd128);"},
 		{"messages go behind a marked one", ledger, "if (slot_own) n.halted = 1'b1;", "if (slot_own && !FAULT) n.halted = 1'b1;"},
 		{"a message that was acknowledged fails", ledger, "if (engine_match && !marked && !acked &&", "if (engine_match && !marked && (!acked || FAULT) &&"},
 		{"a broken connection sends", ledger, "assign running     = live && !r.broken &&", "assign running     = live && (!r.broken || FAULT) &&"},
 		{"a job that is out of date stands", ledger, ": n.next != job_number_o ||", ": (n.next != job_number_o && !FAULT) ||"},
-		{"Ask is not judged", ledger, "go     = (probe_here || (hit && room)) && running", "go     = (probe_here || (hit && room) || (FAULT && engine_match)) && running"},
-		{"a frame on its way is forgotten by going back", ledger, "              if (fresh) begin", "              if (fresh && (hit || !FAULT)) begin"},
+		{"Ask is not checked", ledger, "go     = (probe_here || (hit && room)) && running", "go     = (probe_here || (hit && room) || (FAULT && engine_match)) && running"},
+		{"a frame in flight is forgotten by a rewind", ledger, "              if (fresh) begin", "              if (fresh && (hit || !FAULT)) begin"},
 		{"the flush does not ask the receive engine", ledger, "if (flushed && receive_busy_i) begin", "if (flushed && receive_busy_i && !FAULT) begin"},
-		{"a read that failed is given back under its answer", ledger, "if (marked && unanswered && live && !r.stopped) begin", "if (marked && unanswered && live && !r.stopped && !FAULT) begin"},
+		{"a read that failed is returned under its answer", ledger, "if (marked && unanswered && live && !r.stopped) begin", "if (marked && unanswered && live && !r.stopped && !FAULT) begin"},
 		{"a flush that is not busy", ledger, "(used_q[drain_vi_i] && (flush_i ||", "(used_q[drain_vi_i] && !FAULT && (flush_i ||"},
 		{"a VI stands in a list twice", list, "(!listed_q[push_vi_i] ||", "(FAULT || !listed_q[push_vi_i] ||"},
 		{"quiet while an operation begins", ledger, "state_q == Choose && !begin_op &&", "state_q == Choose && (!begin_op || FAULT) &&"},

@@ -57,7 +57,7 @@ class Bench {
     while (done_ < wanted_) {
       Clock();
       if (!reset_done && done_ == wanted_ / 2) {
-        // In the middle of traffic: everything under way is lost, what was written stays.
+        // In the middle of traffic: everything in flight is lost, what was written stays.
         reset_done = true;
         Reset();
       }
@@ -118,7 +118,7 @@ class Bench {
     beats_ = 0;
     dut_.eval();
     chip_.ControllerReset(time_);
-    // The newest word may have been on its way to the pins when the reset came.
+    // The newest word may have been in flight to the pins when the reset came.
     shadow_.erase(last_word_);
     for (int i = 0; i < 3; i++) Edge();
     dut_.rst_ni = 1;

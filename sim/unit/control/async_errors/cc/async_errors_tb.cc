@@ -2,8 +2,8 @@
 
 // Drives the collector of asynchronous errors with reports of all sources at every density, down to
 // all of them in one clock, and holds every output in every clock against a model: a place for each
-// source, the lowest first. A source does not report again before its turn has come. The size is the
-// number of thousands of clocks.
+// source, the lowest first. A source does not report again before its turn has come. The size is
+// the number of thousands of clocks.
 
 #include <array>
 #include <cinttypes>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Both raw rings at work: software that posts entries, good ones and bad ones, and starts rings anew
-// at any time; engines that take their time; a bus that stalls and fails. A model of each ring follows
-// every read, every entry handed over, every status and every interrupt.
+// Both raw rings at work: software that posts entries, good ones and bad ones, and starts rings
+// anew at any time; engines that take their time; a bus that stalls and fails. A model of each ring
+// follows every read, every entry handed over, every status and every interrupt.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -119,7 +119,7 @@ class Bench {
     // The receive engine is ready only for a buffer that it sees.
     top->rawrx_ready_i = take_rx && top->rawrx_valid_o;
     bus->Settle(*top);
-    if (top->rst_ni) Judge();
+    if (top->rst_ni) Check();
     bool quiet = top->quiet_o;
     unit::Clock(*top);
     quiet_clocks += quiet;
@@ -131,7 +131,7 @@ class Bench {
     return -1;
   }
 
-  void Judge() {
+  void Check() {
     bool reading = top->req_valid_o && !top->req_write_o, writing = top->req_valid_o && top->req_write_o;
     uint32_t addr = top->req_addr_o;
 
@@ -213,7 +213,7 @@ class Bench {
         if (good[r] || e.busy) Fail("%s entry ends although the engine has not ended one", Name(r));
         refused[r]++;
         if (!restart[r]) {
-          if (!ring[r].Bad(ring[r].entries.at(ring[r].finish))) Fail("%s entry %u is good and was refused", Name(r), ring[r].finish);
+          if (!ring[r].Bad(ring[r].entries.at(ring[r].finish))) Fail("%s entry %u is good and was rejected", Name(r), ring[r].finish);
           End(r, hvia::kRawEntryStatusDoneMask | hvia::kRawEntryStatusErrorMask);
         }
       }
@@ -221,7 +221,7 @@ class Bench {
       if (head != ring[r].head) Fail("%s head %u, want %u", Name(r), head, ring[r].head);
       bool busy = r == 0 ? top->tx_busy_o : top->rx_busy_o;
       if (!busy && (e.busy || take[r] || (write.seen && write.ring == r) || (read.seen && read.ring == r && !reading))) {
-        if (!take[r]) Fail("%s ring not busy although an entry is under way", Name(r));
+        if (!take[r]) Fail("%s ring not busy although an entry is in flight", Name(r));
       }
     }
     if (top->trace_valid_o) {
@@ -336,7 +336,7 @@ class Bench {
     last_return = unit::clocks();
     while (ring[0].head != ring[0].tail || ring[1].head != ring[1].tail) {
       Tick();
-      if (unit::clocks() - last_return > kPatience) Fail("the rings stand still at %u of %u and %u of %u", ring[0].head, ring[0].tail, ring[1].head, ring[1].tail);
+      if (unit::clocks() - last_return > kPatience) Fail("the rings stall at %u of %u and %u of %u", ring[0].head, ring[0].tail, ring[1].head, ring[1].tail);
     }
     for (int i = 0; i < 100; i++) Tick();
     if (!top->quiet_o) Fail("not quiet with empty rings");

@@ -44,8 +44,8 @@ struct Beat {
 class Bench {
  public:
   explicit Bench(uint64_t seed) : rng(seed), top(std::make_unique<Vregisters_tb>()) {
-    // Power-up: a reset that is low from the begin is no edge, so the clocks have to carry it in. What
-    // the checkers say of registers that hold anything is not asked for.
+    // Power-up: a reset that is low from the begin is no edge, so the clocks have to carry it in.
+    // What the checkers say of registers that hold anything is not asked for.
     Verilated::assertOn(false);
     top->bus_idle_i = 1;
     top->rst_ni = 0;
@@ -71,7 +71,7 @@ class Bench {
 
   // A clock whose inputs were chosen already.
   void TickChosen() {
-    Judge();
+    Check();
     unsigned sd = rng.Below(5), mac = rng.Below(3);
     if (slow_others) sd = mac = rng.Chance(1, 6);
     while (sd + mac > 0) {
@@ -143,7 +143,8 @@ class Bench {
     for (int w = 0; w < 4; w++) top->strobe_i[w] = 0;
     auto strobe = [&](unsigned n) { top->strobe_i[n / 32] |= 1u << (n % 32); };
     if (!calm && top->core_rst_no) {
-      // One counter is hit in every clock, as by a write burst; others now and then, all at once rarely.
+      // One counter is hit in every clock, as by a write burst; others now and then, all at once
+      // rarely.
       if (burst == 0 && rng.Chance(1, 60)) {
         burst = static_cast<unsigned>(rng.Range(1, 200));
         hot = rng.Below(kCounters);
@@ -179,7 +180,7 @@ class Bench {
   }
 
   // Before the edge: outputs against the model, then the model takes the clock's events.
-  void Judge() {
+  void Check() {
     bool held = top->busy_o;
     if (!top->core_rst_no || !top->bus_rst_no) {
       if (!held) Fail("not busy in reset");

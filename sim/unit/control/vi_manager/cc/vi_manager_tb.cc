@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Random commands for the VI manager, with models of everything around it: host memory and bus, the
-// translation table's update port, the engines' sequence numbers and drain lines, the send queue, the
-// completion queues.
-// A plain model of the card's state says what each command must answer and leave behind.
+// translation table's update port, the engines' sequence numbers and drain lines, the send queue,
+// the completion queues. A plain model of the card's state says what each command must answer and
+// leave behind.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -105,7 +105,7 @@ class UpdatePort {
 };
 
 // Work that the engines hold: busy for some clocks, idle for single clocks in between, then idle
-// for good. A manager that believes one idle clock answers too early.
+// permanently. A manager that believes one idle clock answers too early.
 class Drain {
  public:
   explicit Drain(Rng* rng) : rng_(rng) {}
@@ -212,7 +212,7 @@ class Bench {
     resets++;
   }
 
-  // One clock: inputs, settle, judge, edge.
+  // One clock: inputs, settle, check, edge.
   void Tick() {
     bus->Drive(traffic);
     table->Drive(traffic);
@@ -234,7 +234,7 @@ class Bench {
     top->drain_vi_busy_i = drain_by_handle ? rng.Bits(1) : drain->Busy();
     top->timebase_i = timebase;
     bus->Settle(*top);
-    Judge();
+    Check();
     bool quiet = top->quiet_o && top->context_quiet_o;
     uint64_t deadline = top->next_deadline_o;
     unit::Clock(*top);
@@ -243,7 +243,7 @@ class Bench {
     if (quiet && deadline != kNever && timebase < deadline && rng.Chance(1, 8)) timebase = deadline;
   }
 
-  void Judge() {
+  void Check() {
     bus->Sample(*top);
     table->Sample(top->upd_valid_o, top->upd_op_o, top->upd_arg_o, top->upd_count_o, top->upd_wvalid_o,
                   top->upd_wdata_o, traffic);
@@ -278,7 +278,7 @@ class Bench {
         if (drain->until_held) holds++;
         drain->until_held = false;
         held = true;
-        if (timebase < write_time + kPatience) Fail("doorbells refused %" PRIu64 " clocks after a disconnect", timebase - write_time);
+        if (timebase < write_time + kPatience) Fail("doorbells rejected %" PRIu64 " clocks after a disconnect", timebase - write_time);
       }
       drain->Clock();
     }
@@ -287,7 +287,7 @@ class Bench {
       if (now.opcode != hvia::kCommandOpcodeDeregisterMemory || !drain->Finished() || drain->idle_for < 2) {
         Fail("descriptors marked by opcode %u before the engines were drained", now.opcode);
       }
-      // What had begun to use one of them, and the search itself.
+      // What had started to use one of them, and the search itself.
       drain->Begin(false);
     }
     bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVI || now.opcode == hvia::kCommandOpcodeDestroyVI;
@@ -448,7 +448,7 @@ class Bench {
     Idle(rng.Below(4) == 0 ? 2 : 0);
     if (irqs != !fail_write) Fail("%u interrupts after opcode %u", irqs, c.opcode);
     bool good = status == hvia::kCommandStatusDone && !fail_write;
-    if (goods != good || bads != !good) Fail("opcode %u, status %u: counted %u done, %u refused", c.opcode, status, goods, bads);
+    if (goods != good || bads != !good) Fail("opcode %u, status %u: counted %u done, %u rejected", c.opcode, status, goods, bads);
     if (traces.size() != 1u + !fail_write || traces[0].first != hvia::kTraceEventCommandStart ||
         (!fail_write && (traces[1].first != hvia::kTraceEventCommandDone ||
                          traces[1].second != (fetch_failed ? traces[1].second : (c.index & 0xff))))) {
@@ -457,7 +457,7 @@ class Bench {
     commands_done++;
     if (std::memcmp(block.data(), &memory.bytes[addr], 56) != 0) Fail("opcode %u changed its own block", c.opcode);
     if (memory.written != (fail_write ? 0 : 8)) Fail("opcode %u wrote %" PRIu64 " bytes", c.opcode, memory.written);
-    // What the completion writer was told, and said.
+    // What the completion writer received and returned.
     if (queues->done.size() != (queue_command ? 1u : 0u)) Fail("opcode %u gave %zu commands for completion queues", c.opcode, queues->done.size());
     if (queue_command) {
       const bool ring = c.opcode != hvia::kCommandOpcodeDestroyCompletionQueue;
@@ -714,7 +714,7 @@ int main(int argc, char** argv) {
       bench.top->cmd_valid_i = 0;
       bench.Idle(20);
       if (bench.bads != 1 || bench.goods || bench.irqs || !bench.traces.empty() || bench.top->cmd_busy_o || !bench.bus->reads.Idle()) {
-        Fail("a misaligned command address was not refused");
+        Fail("a misaligned command address was not rejected");
       }
       bench.misaligned++;
     }

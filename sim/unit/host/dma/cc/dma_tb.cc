@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of dma_read and dma_write: every awkward alignment and length, then random jobs, against
-// scattered pages, with guard bytes, refused translations and bus errors.
+// Testbench of dma_read and dma_write: every awkward alignment and length, then random jobs,
+// against scattered pages, with guard bytes, rejected translations and bus errors.
 #include <algorithm>
 #include <memory>
 
@@ -154,7 +154,7 @@ class Bench {
 
   uint8_t Verdict(const Job& j, const unit::AttPort& att) const {
     if (j.physical) return hvia::kAttErrorNone;
-    return unit::AttPort::Judge(att.regions, j.handle, j.va, j.len == 0 ? 0 : j.bound, j.tag, j.access);
+    return unit::AttPort::Check(att.regions, j.handle, j.va, j.len == 0 ? 0 : j.bound, j.tag, j.access);
   }
 
   uint64_t Read(const Job& j, Traffic t, unsigned bus_fault, unsigned att_fault) {
@@ -284,7 +284,7 @@ class Bench {
       if (watt.injected != injected) want = watt.fail_with;
       if (err != want) Fail("write of %u bytes at %" PRIx64 " ended with error %u, want %u", j.len, j.va, err, want);
       if (err != 0 && Parts(j) <= 1 && wbus.errors == errors && memory.written != before) {
-        Fail("a refused write of %u bytes at %" PRIx64 " wrote", j.len, j.va);
+        Fail("a rejected write of %u bytes at %" PRIx64 " wrote", j.len, j.va);
       }
       if (verdict != 0 && memory.written != before) Fail("a write beyond its bound wrote");
       if (err == 0 && memory.written - before != j.len) Fail("a write of %u bytes wrote %" PRIu64, j.len, memory.written - before);
@@ -312,7 +312,7 @@ class Bench {
          *m.second, *m.first, j.len, j.va);
   }
 
-  // An answer of the table to a job that was given up may be under way still.
+  // An answer of the table to a job that was given up may be in flight still.
   void Settle() {
     Idle();
     rbus.fail_in = wbus.fail_in = ratt.fail_in = watt.fail_in = 0;
@@ -444,10 +444,10 @@ int main(int argc, char** argv) {
     else b.Write(j, t, bus_fault, att_fault);
   }
   for (unsigned e : {0, 1, 2, 3, 5}) {
-    if (b.outcomes[e] == 0) Fail("no job ended with error %u: the bench does not reach it", e);
+    if (b.outcomes[e] == 0) Fail("no job ended with error %u: the run does not reach it", e);
   }
-  if (b.whole_short == 0 || b.cut_short == 0) Fail("no short bursts: the bench does not reach them");
-  if (b.asked[2] == 0) Fail("no page was asked for beside a transfer: the bench does not reach it");
+  if (b.whole_short == 0 || b.cut_short == 0) Fail("no short bursts: the run does not reach them");
+  if (b.asked[2] == 0) Fail("no page was asked for beside a transfer: the run does not reach it");
   std::printf("short_bursts %" PRIu64 "\n", b.whole_short + b.cut_short);
   std::printf("reads %" PRIu64 "\nwrites %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\n", b.reads, b.writes, b.bytes,
               unit::clocks());

@@ -195,7 +195,7 @@ void Transmit(unit::Rng* rng, int bits) {
   const Bytes frame = r.Frame(80);
   r.Queue(frame, hvia::kMacDescriptorCommandStatusSuppressCrcMask);
   r.KickTransmit();
-  r.Until("a frame with a FCS of its own", [&] { return !r.sent.empty(); });
+  r.Until("a frame with a given FCS", [&] { return !r.sent.empty(); });
   if (r.sent.front().bytes != frame) Fail("SuppressCrc adds something");
   r.sent.clear();
   r.Run(60);
@@ -227,7 +227,8 @@ void Transmit(unit::Rng* rng, int bits) {
   r.WaitOwn("the frame behind the end of the chain", next, false);
 }
 
-// While a frame is on the wire the following ones are fetched, as many as the FIFO holds, and they follow each other at the wire's speed.
+// While a frame is on the wire the following ones are fetched, as many as the FIFO holds, and they
+// follow each other at the wire's speed.
 void Prefetch(unit::Rng* rng, int bits) {
   Setup s = Plain(bits);
   s.chip.byte_time = 10 * kByte;  // 100 Mb/s: the bus is faster in any case
@@ -242,8 +243,8 @@ void Prefetch(unit::Rng* rng, int bits) {
   };
   r.Until("the first frame on the wire", [&] { return !r.sent.empty(); });
   const int64_t start = r.sent.front().start;
-  // 1,514 bytes take 121 us. 830 of them are gone after 67 us: 5 frames and 1,024 bytes of the sixth
-  // are in, for its last burst 512 bytes of room are missing.
+  // 1,514 bytes take 121 us. 830 of them are gone after 67 us: 5 frames and 1,024 bytes of the
+  // sixth are in, for its last burst 512 bytes of room are missing.
   r.Run(67'000'000 / kClock);
   if (done() != 5) Fail("%d frames were fetched into a FIFO that holds 5", done());
   r.Until("eight frames", [&] { return r.sent.size() == 8; });
@@ -321,7 +322,7 @@ void Errors(unit::Rng* rng, int bits) {
     for (uint32_t drain : {0u, kRxDrainMost}) {
       Driver r(Plain(bits), rng);
       r.Configure(kMaxDma512 | drain | rxcfg);
-      // What has begun to leave the FIFO cannot be rejected.
+      // What has started to leave the FIFO cannot be rejected.
       const bool early = drain != 0;
       r.Check("good", r.Frame(60), Received(64, 1, kOk));
       r.Check("good", r.Frame(1514), Received(1518, 1, kOk));
@@ -442,7 +443,7 @@ void Overrun(unit::Rng* rng, int bits) {
     if (status != expect) Fail("frame %zu after overruns has status %08" PRIx32 ", want %08" PRIx32, i, status, expect);
     if (!std::equal(want[i].wire.begin(), want[i].wire.end(), r.BufferOf(d[i]))) Fail("frame %zu is not what came", i);
   }
-  // What was lost last is told by the frame that comes next.
+  // What was lost last is reported by the frame that comes next.
   r.Run(20);
   const Bytes wire = r.Arrive(r.Frame(100), r.now + kClock);
   const uint32_t status = r.WaitOwn("the frame after the last loss", d.back(), true);
@@ -473,7 +474,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.Run(50);
   r.KickReceive();
   r.Run(500);
-  if (Status(r.memory, d) & kOwn || r.chip.statistics().disabled != 1) Fail("a frame that had begun before CR.RXE was received");
+  if (Status(r.memory, d) & kOwn || r.chip.statistics().disabled != 1) Fail("a frame that had started before CR.RXE was received");
   Bytes wire = r.Arrive(r.Frame(300), r.now + kClock);
   r.WaitOwn("the frame after it", d, true);
   // RXD: the present frame is the last.
@@ -575,7 +576,7 @@ void Aborts(unit::Rng* rng, int bits) {
       const uint32_t bit = target ? hvia::kMacISRRTABTMask : hvia::kMacISRRMABTMask, other = target ? hvia::kMacISRRMABTMask : hvia::kMacISRRTABTMask;
       if (!(isr & bit) || (isr & other)) Fail("ISR after an abort is %08" PRIx32, isr);
       const uint32_t want = target ? hvia::kPciConfigCommandReceivedTargetAbortMask : hvia::kPciConfigCommandReceivedMasterAbortMask;
-      if (!(r.ReadConfig(hvia::kPciConfigCommandOffset) & want)) Fail("the PCI status does not tell of the abort");
+      if (!(r.ReadConfig(hvia::kPciConfigCommandOffset) & want)) Fail("the PCI status does not report the abort");
       r.WriteConfig(hvia::kPciConfigCommandOffset, want, 12);
       if (r.ReadConfig(hvia::kPciConfigCommandOffset) & want) Fail("the PCI status is not cleared by 1");
       if (r.Read(hvia::kMacCROffset) != 0) Fail("an engine runs after an abort");
@@ -609,7 +610,7 @@ void Latency(unit::Rng* rng, int bits) {
   }
 }
 
-// What a driver must not do is told.
+// What a driver must not do is reported.
 void Misuse(unit::Rng* rng, int bits) {
   const auto expect = [&](const char* what, const std::function<void(Driver*)>& doing) {
     Driver r(Plain(bits), rng);

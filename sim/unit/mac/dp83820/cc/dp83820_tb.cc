@@ -14,7 +14,7 @@ constexpr uint64_t kFrames = 60;  // each way and episode
 
 void Print(const char* name, uint64_t value) { std::printf("%s %" PRIu64 "\n", name, value); }
 
-// Tenths of a clock, so that figures are whole numbers.
+// Tenths of a clock, so that figures are integers.
 uint64_t Tenths(double clocks) { return static_cast<uint64_t>(std::lround(10 * clocks)); }
 
 void Speed() {
@@ -35,7 +35,7 @@ void Speed() {
     Print(("status_write_clocks" + w).c_str(), static_cast<uint64_t>(out.status_write));
     // Burst by burst in turn: neither engine gets more than the other needs.
     const double share = static_cast<double>(both.read_bytes) / static_cast<double>(both.read_bytes + both.write_bytes);
-    if (share < 0.4 || share > 0.6) unit::Fail("the transmitter has %.0f %% of the bus when both want it", 100 * share);
+    if (share < 0.4 || share > 0.6) unit::Fail("the transmitter has %.0f %% of the bus when both request it", 100 * share);
     if (out.retry + in.retry + both.retry != 0) unit::Fail("retries on a bus without any");
   }
 }

@@ -24,8 +24,8 @@ struct Choice {
   uint8_t latency_timer = 255;
   uint32_t tx_count = 2, rx_count = 2, rx_size = 2048;
   bool aep = false, arp = false, alp = false, rx_whole = false;
-  unsigned laziness = 1;      // one in so many looks the driver gives buffers back
-  unsigned load = 1;          // one in so many looks there is something to send
+  unsigned laziness = 1;      // the driver returns buffers in one of N polls
+  unsigned load = 1;          // there is something to send in one of N polls
   int64_t gap = 0;            // most between arriving frames, bytes
 };
 
@@ -194,7 +194,7 @@ class Episode : public Rig {
     }
     if (sent.cut) {
       if (!c_.drain) Fail("a frame was cut without a drain threshold");
-      if (sent.bytes.size() >= want.size()) Fail("a cut frame is whole");
+      if (sent.bytes.size() >= want.size()) Fail("a cut frame is complete");
       want.resize(sent.bytes.size());
     }
     if (want != sent.bytes) Fail("a frame of %zu bytes was not sent as it was", it->bytes.size());

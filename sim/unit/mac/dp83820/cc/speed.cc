@@ -54,7 +54,7 @@ class Line : public Rig {
     }
     const int64_t end = now + static_cast<int64_t>(frames) * 2000 * kClock;
     while ((transmit_ && tx_done_ < frames) || (receive_ && rx_done_ < frames)) {
-      if (now > end) Fail("the line stands still");
+      if (now > end) Fail("the line stalls");
       Clock();
     }
     Speeds s;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of gec with the DP83820 model on its bus: frames in both directions between two clocks of any
-// ratio, against queues of frames. Every frame that leaves must be one that came in, whole and in
-// order; every drop must have its reason; every strobe and trace event is compared with what a monitor
-// sees on the pins. The bus is held to the rules of PCI. Faults are planted between the chip and the
-// bus: parity, addresses, statuses, a chip that stands still or is not there.
+// Testbench of gec with the DP83820 model on its bus: frames in both directions between two clocks
+// of any ratio, against queues of frames. Every frame that leaves must be one that came in, whole
+// and in order; every drop must have its reason; every strobe and trace event is compared with what
+// a monitor sees on the pins. The bus is held to the rules of PCI. Faults are injected between the
+// chip and the bus: parity, addresses, statuses, a chip that stalls or is not there.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -33,7 +33,7 @@ constexpr int kBusBits = 8 * static_cast<int>(kLanes);
 constexpr unsigned kSlotBytes = 2048;
 constexpr int64_t kNever = hvia::Dp83820::kNever;
 const uint64_t kSlotClocks = uint64_t{1} << hvia::kProfiles[0].TransmitSlotLog2;
-constexpr uint64_t kEndLimit = 500'000;  // core clocks of one wait of the bench
+constexpr uint64_t kEndLimit = 500'000;  // core clocks of one wait of the testbench
 
 struct Sent {
   Frame bytes;
@@ -130,7 +130,7 @@ class Bench {
         Fail("no rest after %s: core quiet %d, MAC quiet %d, chip quiet %d", what, top->quiet_o, top->mac_quiet_o, chip->quiet());
       }
     }
-    // Quiet stays quiet while nobody does anything.
+    // Quiet stays quiescent while nobody does anything.
     for (int i = 0; i < 40; i++) {
       Step(false);
       if (!AtRest()) Fail("not at rest any more after %s", what);
@@ -208,7 +208,7 @@ class Bench {
       if (!tx_expect.empty() || tx_lost != 0) Fail("%zu frames were not sent, %" PRIu64 " lost before others", tx_expect.size(), tx_lost);
       if (rx_lost + rx_expect.size() > s.overrun) Fail("%zu good frames lost for %" PRIu64 " overruns", rx_lost + rx_expect.size(), s.overrun);
       if (rx_trace_starts != rx_first_words) {
-        Fail("%" PRIu64 " receive starts traced, %" PRIu64 " frames begun on the bus", rx_trace_starts, rx_first_words);
+        Fail("%" PRIu64 " receive starts traced, %" PRIu64 " frames started on the bus", rx_trace_starts, rx_first_words);
       }
       if (s.received != seen.good) Fail("the chip has delivered %" PRIu64 " frames, counted %" PRIu64, s.received, seen.good);
     } else if (tx_lost + tx_expect.size() > s.transmit_dropped + dropped) {
@@ -235,7 +235,8 @@ class Bench {
       const bool use = w.kick_or_configuration ? g.use == hvia::kMacBusUseKick || g.use == hvia::kMacBusUseConfiguration : g.use == w.use;
       if (w.end != g.end || !use) Fail("MAC bus event %zu: %s of use %d traced as %s of %d", i, w.end ? "end" : "start", w.use, g.end ? "end" : "start", g.use);
       const int64_t late = g.at - w.at;
-      // From the clock that the monitor sees: one MAC clock to notice, one to push, then the crossing.
+      // From the clock that the monitor sees: one MAC clock to notice, one to push, then the
+      // crossing.
       if (late < mac_period || late > 3 * mac_period + 4 * core_period + (core_period > 3 * mac_period / 2 ? 16 * core_period : 0)) {
         Fail("MAC bus event %zu traced %" PRId64 " ps late", i, late);
       }
@@ -261,8 +262,8 @@ class Bench {
     if (errors != before + 1) Fail("fault %d was counted %" PRIu64 " times", static_cast<int>(f), errors - before);
   }
 
-  // Frames for a chip that does not take them: each wait for a slot ends, and what was in the slots is
-  // dropped and counted. No other frame may be lost, but for what the chip held.
+  // Frames for a chip that does not take them: each wait for a slot ends, and what was in the slots
+  // is dropped and counted. No other frame may be lost, but for what the chip held.
   void SendInVain(uint64_t frames) {
     const uint64_t begin = unit::clocks();
     tx_left = frames;
@@ -303,8 +304,8 @@ class Bench {
     full_frames = nice = false;
   }
 
-  // What the faults left is sent and read. Statuses that the card did not believe were counted by the
-  // monitor alone, so both begin anew; that each frame ended once is still true.
+  // What the faults left is sent and read. Statuses that the card did not believe were counted by
+  // the monitor alone, so both begin anew; that each frame ended once is still true.
   void FinishFaults() {
     tx_left = rx_left = 0;
     Drain();
@@ -366,7 +367,7 @@ class Bench {
         seq_++;
         trace[seq_] = TraceState{vi_};
       }
-      // An engine that waits for its own bus stands still in the middle of a frame.
+      // An engine that waits for its own bus stalls in the middle of a frame.
       if (stall_ > 0) stall_--;
       else if (top->cut_tx_i && rng.Chance(1, 80)) stall_ = static_cast<unsigned>(rng.Range(20, 250));
       if (!building_.empty() && stall_ == 0 && !rng.Chance(tx_idle, 8)) offered_ = true;
@@ -805,7 +806,8 @@ uint64_t Period(const std::vector<uint64_t>& at) {
   return (at[last] - at[first]) * 100 / (last - first);
 }
 
-// Full frames at both clocks of the profile, the wire at its own speed, the chip with its own wait states.
+// Full frames at both clocks of the profile, the wire at its own speed, the chip with its own wait
+// states.
 void Measure(Bench* b) {
   const auto& params = hvia::kProfiles[0];
   constexpr uint64_t kFrames = 60;
@@ -852,7 +854,8 @@ int main(int argc, char** argv) {
     b.top->cut_tx_i = cut_tx;
     b.top->cut_rx_i = cut_rx;
     b.top->short_bursts_i = round % 3 == 1;
-    // Equal, slower and faster clocks; the wire at its speed, slower, or so fast that the FIFO overruns.
+    // Equal, slower and faster clocks; the wire at its speed, slower, or so fast that the FIFO
+    // overruns.
     b.core_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));
     b.mac_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));
     b.timing = hvia::Dp83820Timing{};
@@ -898,7 +901,7 @@ int main(int argc, char** argv) {
     frames += b.seen.sent;
     if (b.seen.good == 0) Fail("no good frame in a round");
 
-    // A core that stands still takes as many frames as there are slots, then the FIFO overruns; when it
+    // A core that stalls takes as many frames as there are slots, then the FIFO overruns; when it
     // goes on the chip is woken.
     const uint64_t slots = single_rx ? 1 : 2, before = b.rx_delivered;
     b.read_stall = true;
@@ -907,7 +910,7 @@ int main(int argc, char** argv) {
     b.rx_idle = 0;
     for (int i = 0; i < 60'000; i++) b.Step(true);
     if (b.seen.good - before > slots) Fail("%" PRIu64 " frames in %" PRIu64 " slots", b.seen.good - before, slots);
-    if (b.seen.good - before < slots && !cut_rx) Fail("a core that stands still took %" PRIu64 " frames", b.seen.good - before);
+    if (b.seen.good - before < slots && !cut_rx) Fail("a core that stalls took %" PRIu64 " frames", b.seen.good - before);
     b.read_stall = false;
     b.Round();
     overruns += b.seen.overrun;
@@ -928,7 +931,7 @@ int main(int argc, char** argv) {
       b.top->enable_i = 1;
       b.Settle("receive enable");
     } else {
-      // An address that changes under way.
+      // An address that changes in flight.
       b.top->enable_i = 1;
       for (unsigned i = rng.Below(60); i > 0; i--) b.Step(false);
       b.station[5] ^= 0x81;
@@ -960,7 +963,7 @@ int main(int argc, char** argv) {
       dropped += b.dropped;
     }
     disconnects += b.chip->statistics().disconnects + b.chip->statistics().retries;
-    // Every other time, leave work under way for the reset.
+    // Every other time, leave work in flight for the reset.
     if (round % 2 == 1) {
       b.tx_left = b.rx_left = 10;
       for (uint64_t i = rng.Below(4000); i > 0; i--) b.Step(true);
@@ -970,7 +973,7 @@ int main(int argc, char** argv) {
   Measure(&b);
   if (rounds >= 32) {
     if (b.aborted == 0 || b.early_reads == 0 || b.early_offers == 0 || b.foreign == 0 || overruns == 0) {
-      Fail("not reached: %" PRIu64 " aborts, %" PRIu64 " early reads, %" PRIu64 " early offers, %" PRIu64 " foreign frames, %" PRIu64 " overruns", b.aborted,
+      Fail("not reached: %" PRIu64 " aborts, %" PRIu64 " early reads, %" PRIu64 " early offers, %" PRIu64 " frames of others, %" PRIu64 " overruns", b.aborted,
            b.early_reads, b.early_offers, b.foreign, overruns);
     }
     if (b.bad_ends == 0 || b.aborted_early == 0 || disconnects == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of byte_packer against a plain array of bytes: every pair of short beats at every start
+// Testbench of byte_packer against a plain array of bytes: every pair of short beats at every start
 // lane, then random packets of several segments, with idles, back-pressure and clears.
 #include <memory>
 #include <vector>
@@ -56,7 +56,7 @@ class Bench {
     bool done = false, offered = false;
     while (!done) {
       if (unit::clocks() - begin > 64 * (beats.size() + 4)) {
-        Fail("packet of %zu beats at lane %u stands still after beat %zu", beats.size(), lane, in);
+        Fail("packet of %zu beats at lane %u stalls after beat %zu", beats.size(), lane, in);
       }
       if (!offered) offered = in < beats.size() && !rng.Chance(traffic.idle, 4);
       top->in_valid_i = offered;

@@ -115,7 +115,7 @@ class Bench {
       if (!Quiet(stall) || dut_.dst_valid_o != valid || dut_.src_ready_o != ready) unit::Fail("something moved while quiet");
     }
     for (int i = 0; i < kLanes; i++) {
-      if (!stall && !flight_[i].empty()) unit::Fail("lane %d is quiet with %zu words inside", i, flight_[i].size());
+      if (!stall && !flight_[i].empty()) unit::Fail("lane %d is quiescent with %zu words inside", i, flight_[i].size());
       if (stall && !flight_[i].empty() && !((dut_.dst_valid_o >> i) & 1)) unit::Fail("lane %d: quiet, and a word never arrives", i);
     }
     resting_ = false;

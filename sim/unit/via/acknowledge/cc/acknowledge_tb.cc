@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of acknowledge alone. The receive engine, the ledger and the transmit engine are modelled:
-// events of few and of many VIs, at every distance, while the port is taken at once or after long;
-// VIs are connected and reset at random moments, also in the very clock of an event. A plain model of
-// the contract is told of each event when it is taken, and says for each VI what an acknowledgement
-// that leaves may and must say, whether one is owed, and that the port serves first who came first.
+// Testbench of acknowledge alone. The receive engine, the ledger and the transmit engine are
+// modelled: events of few and of many VIs, at every distance, while the port is taken at once or
+// after long; VIs are connected and reset at random moments, also in the very clock of an event. A
+// plain model of the contract is notified of each event when it is taken, and says for each VI what
+// an acknowledgement that leaves may and must say, whether one is owed, and that the port serves
+// first who came first.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -67,10 +68,10 @@ class Bench {
       if (i > 40000) Fail("does not come to rest: %zu VIs have something to say", order.size());
     }
     for (unsigned v = 0; v < kVIs; v++) {
-      if (vi[v].due) Fail("VI %u has something to say, and all is quiet", v);
+      if (vi[v].due) Fail("VI %u has something to say, and all is quiescent", v);
     }
-    if (refusals != refusals_seen) Fail("%" PRIu64 " refusals are counted, want %" PRIu64, refusals_seen, refusals);
-    // Quiet is exact: it is so at once when nothing is offered, and the looked up word stands still.
+    if (refusals != refusals_seen) Fail("%" PRIu64 " NAKs are counted, want %" PRIu64, refusals_seen, refusals);
+    // Quiet is exact: it is so at once when nothing is offered, and the looked up word stalls.
     loose_.fill(false);
     const bool refused = top->refused_o;
     for (int i = 0; i < 3; i++) {
@@ -89,7 +90,7 @@ class Bench {
       while (rxa.valid || (n == 0 && !offered_)) Step();
     }
     for (int i = 0; i < 10; i++) Step();
-    if (order.size() != kVIs) Fail("%zu VIs are listed, want all", order.size());
+    if (order.size() != kVIs) Fail("%zu VIs are listed, not all", order.size());
     ready_ = 1;
     while (!order.empty() || offered_) Step();
     full++;
@@ -153,7 +154,7 @@ class Bench {
     const unsigned renewed = top->clear_valid_i ? top->clear_vi_i : top->init_vi_i;
     // The answer belongs to the clock before. An event that was just taken shows within two clocks.
     if (looked_ >= 0 && top->refused_o != vi[looked_].refused && unit::clocks() - changed_[looked_] > 3) {
-      Fail("VI %d: refused %d, want %d", looked_, top->refused_o, vi[looked_].refused);
+      Fail("VI %d: NAKed %d, want %d", looked_, top->refused_o, vi[looked_].refused);
     }
     looked_ = top->refused_vi_i;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Random completions of four sources, ties, commands for completion queues and armings, against a
-// model that says in every clock what the completion writer and the notifications do. Libraries take
-// entries out of the rings at every speed, one of them in confusion. The host bus is the unit benches'
-// one, with idles, back-pressure and errors. The size is the number of epochs of some thousand clocks,
-// each with a mixture of speeds of its own.
+// model that says in every clock what the completion writer and the notifications do. Libraries
+// take entries out of the rings at every speed, one of them in confusion. The host bus is the unit
+// tests' one, with idles, back-pressure and errors. The size is the number of epochs of some
+// thousand clocks, each with a separate mixture of speeds.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -344,12 +344,12 @@ class Bench {
   void Tick() {
     Choose();
     Drive();
-    Judge();
+    Check();
     unit::Clock(*top);
   }
 
   // What the blocks must show in this clock, and what follows from it.
-  void Judge() {
+  void Check() {
     came.reset();
     events.clear();
     report.reset();
@@ -370,10 +370,10 @@ class Bench {
     if (current) Advance();
     else CHECK(!top->req_valid_o && !top->wvalid_o && !top->rready_o, "the bus is asked for nothing");
 
-    JudgeCommand(was_idle);
-    JudgeSources(was_idle);
-    JudgeEvents(status_of);
-    JudgeNotify();
+    CheckCommand(was_idle);
+    CheckSources(was_idle);
+    CheckEvents(status_of);
+    CheckNotify();
     if (tie_valid) {
       ties[tie_vi] = Tie{true, tie_send, tie_receive};
       if (current && current->c.vi == tie_vi) figures["tie_changed_under_way"]++;
@@ -512,8 +512,8 @@ class Bench {
           Word(at + hvia::kDescriptorImmediateDataOffset), immediate);
   }
 
-  // A command is done in the clock after one in which nothing was under way.
-  void JudgeCommand(bool was_idle) {
+  // A command is done in the clock after one in which nothing was in flight.
+  void CheckCommand(bool was_idle) {
     CHECK(top->cqc_ready_o == commanding, "a command is done %d, want %d", top->cqc_ready_o, commanding);
     if (commanding) {
       Ring& r = rings[command->index];
@@ -545,7 +545,7 @@ class Bench {
   }
 
   // The source after the last one goes first.
-  void JudgeSources(bool was_idle) {
+  void CheckSources(bool was_idle) {
     int source = -1;
     for (unsigned i = 1; i <= kSources && source < 0; i++) {
       unsigned s = (last_source + i) % kSources;
@@ -579,7 +579,7 @@ class Bench {
     last_source = source;
   }
 
-  void JudgeEvents(const Completion& c) {
+  void CheckEvents(const Completion& c) {
     auto want = [&](const char* name, bool got) {
       CHECK(got == (events.count(name) != 0), "%s is counted %d", name, got);
     };
@@ -605,15 +605,15 @@ class Bench {
             "trace %u of VI %u, sequence %u; want %u, %u, %u", top->trace_event_o, top->trace_vi_o, top->trace_seq_o, trace->first, c.vi,
             trace->second);
     }
-    CHECK(top->done_valid_o == came.has_value(), "told %d that something is in memory", top->done_valid_o);
-    if (came) CHECK(Name(top->done_kind_o, top->done_index_o) == *came, "told of %u %u", top->done_kind_o, top->done_index_o);
+    CHECK(top->done_valid_o == came.has_value(), "reported %d that something is in memory", top->done_valid_o);
+    if (came) CHECK(Name(top->done_kind_o, top->done_index_o) == *came, "reported for %u %u", top->done_kind_o, top->done_index_o);
   }
 
   static uint32_t Name(size_t kind, unsigned index) { return static_cast<uint32_t>(kind) << 8 | index; }
 
-  // A queue is in the list once at most. What comes for one that was armed takes the arming, and puts
-  // it into the list unless it is there.
-  void JudgeNotify() {
+  // A queue is in the list once at most. What comes for one that was armed takes the arming, and
+  // puts it into the list unless it is there.
+  void CheckNotify() {
     const uint32_t front = names.empty() ? 0 : names.front();
     const uint32_t want = !shown ? 0
                                  : (front & 0xff) << hvia::kRegisterNotifyInfoIndexLsb | front >> 8 << hvia::kRegisterNotifyInfoKindLsb |
@@ -652,7 +652,7 @@ class Bench {
     if (names.size() > figures["most_names"]) figures["most_names"] = names.size();
   }
 
-  // Runs until nothing is under way any more, and looks that all is quiet.
+  // Runs until nothing is in flight any more, and looks that all is quiescent.
   void Settle() {
     const Rates kept = rates;
     rates = Rates();

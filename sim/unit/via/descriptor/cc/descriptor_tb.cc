@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives the descriptor path and judges every port in every clock. Around the blocks stand models of
-// their neighbours: host threads that build linked lists in memory and ring, a target port that also
-// brings every kind of broken doorbell, VI contexts, translation, host bus, a ledger that holds send
-// queues, a transmit and a receive engine that also ask for further chunks, and a manager that resets and disconnects VIs and takes
-// memory away. The judge follows the queues as plain lists: what was posted comes out once, in order
-// per queue, round robin among VIs; of a receive queue one descriptor is on the chip at a time.
+// Drives the descriptor path and checks every port in every clock. Around the blocks stand models
+// of their neighbours: host threads that build linked lists in memory and ring, a target port that
+// also brings every kind of broken doorbell, VI contexts, translation, host bus, a ledger that
+// holds send queues, a transmit and a receive engine that also ask for further chunks, and a
+// manager that resets and disconnects VIs and takes memory away. The model follows the queues as
+// plain lists: what was posted comes out once, in order per queue, round robin among VIs; of a
+// receive queue one descriptor is on the chip at a time.
 //
-// Within one clock: Drive() sets the inputs from the models' state, the design settles, Judge() looks
-// at all ports and moves the models on, then the clock edge. The size is the number of epochs; an
-// epoch has its own mixture of speeds and ends with an idle card or with a reset in mid-traffic.
+// Within one clock: Drive() sets the inputs from the models' state, the design settles, Check()
+// looks at all ports and moves the models on, then the clock edge. The size is the number of
+// epochs; an epoch has its own mixture of speeds and ends with an idle card or with a reset in
+// mid-traffic.
 
 #include <algorithm>
 #include <array>
@@ -100,7 +102,7 @@ struct Post {
   int order[3] = {0, 1, 2};
 };
 
-// One work queue: its thread on the host, and the judge's view.
+// One work queue: its thread on the host, and the model's view.
 struct Queue {
   bool drain_first = false;  // after an overrun the thread waits until the queue is empty
   int region = -1;
@@ -389,7 +391,8 @@ class Bench {
       q.region = static_cast<int>(regions_.size());
       q.slots.assign(slots, Slot{});
       q.free.clear();
-      // Slots of small queues lie anywhere in the region, the last before the page's end among them.
+      // Slots of small queues lie anywhere in the region, the last before the page's end among
+      // them.
       const int room = static_cast<int>(r.pages.size()) * per_page;
       std::vector<int> place(room);
       for (int i = 0; i < room; i++) place[i] = room - 1 - i;
@@ -421,7 +424,7 @@ class Bench {
     dut_.clk_i = 0;
     dut_.eval();
     if (dut_.rst_ni) {
-      Judge();
+      Check();
     } else {
       CHECK(!dut_.commit_valid_o && !dut_.take_valid_o && !dut_.link_valid_o && !dut_.att_req_valid_o &&
                 !dut_.rd_req_valid_o && !dut_.desc_valid_o && !dut_.wr_req_valid_o && !dut_.wvalid_o &&
@@ -563,8 +566,8 @@ class Bench {
     only_hot_ = false;
   }
 
-  // Fills one queue to the brim. Its first descriptor cannot leave: the fetch takes nothing, or, of a
-  // receive queue, it waits on the chip for a message.
+  // Fills one queue to the brim. Its first descriptor cannot leave: the fetch takes nothing, or, of
+  // a receive queue, it waits on the chip for a message.
   void Overrun(int kind) {
     const int vi = used_[0];
     knobs_.host_rate = knobs_.dword_rate = 16;
@@ -726,7 +729,8 @@ class Bench {
       const int slot = q->finished.front();
       q->finished.pop_front();
       q->slots[slot].in_use = false;
-      // The memory is the program's again at once: what the card still does with it must not matter.
+      // The memory is the program's again at once: what the card still does with it must not
+      // matter.
       if (regions_[q->region].valid) {
         uint8_t* p = Descriptor(*q, slot, 0, kBytes);
         for (uint32_t i = 0; i < kBytes; i++) p[i] = rng_.Bits(8);
@@ -791,7 +795,7 @@ class Bench {
       case 10:  // the page of another VI in the middle
         b.dwords[rng_.Range(1, 2)].addr ^= hvia::kDoorbellPageBytes << rng_.Below(8);
         break;
-      case 11:  // begun for one queue and ended for the other
+      case 11:  // started for one queue and finished for the other
         for (size_t i = rng_.Range(1, 2); i < b.dwords.size(); i++) {
           b.dwords[i].addr ^= hvia::kDoorbellReceive ^ hvia::kDoorbellSend;
         }
@@ -863,7 +867,7 @@ class Bench {
     int kind = 0;  // of the queue whose memory goes
     uint32_t handle = 0;
     bool searched = false;
-    bool late = false;   // a doorbell of it shall be under way
+    bool late = false;   // a doorbell of it shall be in flight
     bool spare = false;  // no message comes for what is on the chip meanwhile
     Held target = kIdle;
     int wait = 0;
@@ -953,7 +957,8 @@ class Bench {
           m.step = kDrain;
           return;
         }
-        // Aim at a VI in one phase of its work, or at one whose doorbell is on its way, or take what comes.
+        // Aim at a VI in one phase of its work, or at one whose doorbell is in flight, or take what
+        // comes.
         if (m.late && m.wait-- > 0) {
           if (!commit_ || vis_[commit_->vi].paused) return;
           m.vi = commit_->vi;
@@ -985,7 +990,7 @@ class Bench {
       }
       case kBeforeClear:
         if (m.wait-- > 0) return;
-        m.step = kClear;  // Drive offers the clear, Judge moves on
+        m.step = kClear;  // Drive offers the clear, Check moves on
         return;
       case kDrain: {
         // The first clock of the drain only brings the number to the inputs.
@@ -999,7 +1004,7 @@ class Bench {
           case kReset:
             CHECK(Empty(m.vi), "VI %d counts as drained with work in the card", m.vi);
             Figure("cover_vi_reset");
-            // From here on Memory stops whoever touches it.
+            // From here on Memory stops an access to it.
             for (Queue& q : v.queues) GiveBack(q.region);
             m.step = kRebuild;
             break;
@@ -1083,7 +1088,7 @@ class Bench {
     Completion cpl{};
   };
 
-  // The VI has a receive descriptor in the card, or on its way into it.
+  // The VI has a receive descriptor in the card, or in flight to it.
   bool Receives(int vi) const {
     const Vi& v = vis_[vi];
     return v.place.valid || !v.queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
@@ -1176,8 +1181,8 @@ class Bench {
     }
   }
 
-  // The ledger holds a send queue and lets it go again; it says so after the bit fell. What the manager
-  // takes down is let go, and what was held when no more are.
+  // The ledger holds a send queue and lets it go again; it says so after the bit fell. What the
+  // manager takes down is let go, and what was held when no more are.
   void LedgerStep() {
     if (knobs_.hold != 0 && Rare(knobs_.hold)) {
       const int vi = used_[rng_.Below(used_.size())];
@@ -1390,14 +1395,14 @@ class Bench {
     dut_.att_rsp_pa_i = pa;
   }
 
-  // --- The judge ---------------------------------------------------------------------------------
+  // --- The model ---------------------------------------------------------------------------------
 
   void Touch(int vi) {
     vis_[vi].active_clock = unit::clocks();
     progress_ = unit::clocks();
   }
 
-  // A finished descriptor goes back to its thread.
+  // A finished descriptor returns to its thread.
   void Finished(int vi, int kind, int slot) {
     if (slot < 0) return;
     vis_[vi].queues[kind].finished.push_back(slot);
@@ -1432,7 +1437,7 @@ class Bench {
     ready_[kind].push_back({vi, stands});
   }
 
-  void JudgeDoorbell() {
+  void CheckDoorbell() {
     bool good = false, malformed = false, async = false;
     const bool taken = dut_.db_wvalid_i && dut_.db_wready_o, forgets = forget_ >= 0;
     const Dword now{dut_.db_waddr_i, dut_.db_wdata_i, dut_.db_wbe_i};
@@ -1487,7 +1492,8 @@ class Bench {
     } else {
       dword_stands_ = dut_.db_wvalid_i;
     }
-    // A doorbell that was started over is counted a clock later, or in the next clock without another.
+    // A doorbell that was started over is counted a clock later, or in the next clock without
+    // another.
     uncounted_ += malformed + started_over_;
     started_over_ = over;
     const bool counted = uncounted_ != 0;
@@ -1506,7 +1512,7 @@ class Bench {
             dut_.doorbell_async_vi_o, bell.vi);
       Figure(std::string("cover_misaligned_doorbell_") + kQueueNames[bell.kind]);
     }
-    JudgeTrace(0, good && bell.kind == kSend, hvia::kTraceEventDoorbellCommitted, bell.vi, 0);
+    CheckTrace(0, good && bell.kind == kSend, hvia::kTraceEventDoorbellCommitted, bell.vi, 0);
 
     // The commit register.
     CHECK(dut_.commit_valid_o == commit_.has_value(), "commit valid is %d", dut_.commit_valid_o);
@@ -1521,7 +1527,7 @@ class Bench {
       CHECK(!dut_.db_wvalid_i || dut_.db_wready_o, "the target port waits for nothing");
     }
     if (dut_.commit_fire_o) {
-      JudgeCommit(*commit_);
+      CheckCommit(*commit_);
       commit_.reset();
     } else {
       CHECK(!dut_.stat_doorbell_overrun_o && !dut_.overrun_valid_o, "an overrun without a commit");
@@ -1547,7 +1553,7 @@ class Bench {
     return -1;
   }
 
-  void JudgeCommit(const Commit& c) {
+  void CheckCommit(const Commit& c) {
     Vi& v = vis_[c.vi];
     Queue& q = v.queues[c.kind];
     Touch(c.vi);
@@ -1599,7 +1605,7 @@ class Bench {
 
   // A receive queue that is fetched on arrival enters its ready list when somebody wanted it in the
   // clock before, or flushes it.
-  void JudgeWake() {
+  void CheckWake() {
     if (dut_.wake_o) {
       const int vi = dut_.wake_vi_o;
       Vi& v = vis_[vi];
@@ -1613,7 +1619,7 @@ class Bench {
     woken_by_ = {dut_.wanted_i ? static_cast<int>(dut_.coming_vi_i) : -1, dut_.drain_receive_i ? static_cast<int>(dut_.drain_vi_i) : -1};
   }
 
-  // Whoever stands in the ready list before this one has nothing, or was reset meanwhile.
+  // A queue before this one in the ready list has nothing, or was reset meanwhile.
   void Turn(int vi, int kind) {
     auto& ready = ready_[kind];
     for (;;) {
@@ -1626,9 +1632,9 @@ class Bench {
     ready.erase(std::remove_if(ready.begin(), ready.end(), [&](const Listed& l) { return l.vi == vi; }), ready.end());
   }
 
-  // A send queue is parked only in its turn, while it is held, and enters the list again with the end of
-  // the hold.
-  void JudgeHold() {
+  // A send queue is parked only in its turn, while it is held, and enters the list again with the
+  // end of the hold.
+  void CheckHold() {
     if (dut_.park_o) {
       const int vi = dut_.park_vi_o;
       Vi& v = vis_[vi];
@@ -1660,8 +1666,8 @@ class Bench {
     }
   }
 
-  void JudgeQueue() {
-    JudgeWake();
+  void CheckQueue() {
+    CheckWake();
     // A new offer: the take itself was in the clock before.
     for (int kind : {kSend, kReceive}) {
       if (offer_fired_[kind]) offers_[kind].reset();
@@ -1694,7 +1700,7 @@ class Bench {
       offers_[kind] = o;
     }
 
-    JudgeHold();
+    CheckHold();
     for (int vi : used_) vis_[vi].was_hold = vis_[vi].hold;
 
     // The take port: a send descriptor only with room; the two in turn; what stands stays.
@@ -1720,7 +1726,7 @@ class Bench {
     }
     if (offers_[kSend] && !dut_.send_room_o && offers_[kReceive] && dut_.take_fire_o) Figure("cover_receive_passes_send");
 
-    // What is posted or on its way is announced, without a hole until it is in the store.
+    // What is posted or in flight is announced, without a hole until it is in the store.
     {
       const int vi = dut_.coming_vi_i;
       const bool posted = !vis_[vi].queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
@@ -1728,7 +1734,8 @@ class Bench {
       CHECK(dut_.queue_coming_o == posted, "work_queue: coming of VI %d is %d", vi, dut_.queue_coming_o);
       const bool fetching = cur_.phase != Phase::kNone && cur_.work == kReceiveHead && cur_.vi == vi;
       CHECK(dut_.fetch_coming_o == fetching, "descriptor_fetch: coming of VI %d is %d", vi, dut_.fetch_coming_o);
-      // As the receive engine looks: nothing comes, and the store does not show it in the next clock.
+      // As the receive engine looks: nothing comes, and the store does not show it in the next
+      // clock.
       if (watched_ && !watched_->coming && !dut_.rs_valid_o) {
         CHECK(!watched_->there, "VI %d: a receive descriptor was neither coming nor there", watched_->vi);
       }
@@ -1838,7 +1845,7 @@ class Bench {
     return true;
   }
 
-  void JudgeChunk(int n, bool done, bool err) {
+  void CheckChunk(int n, bool done, bool err) {
     const bool shows = n == 0 ? dut_.rxc_done_o : dut_.txc_done_o;
     const bool fails = n == 0 ? dut_.rxc_err_o : dut_.txc_err_o;
     CHECK(shows == done, "end of a chunk for engine %d is %d", n, shows);
@@ -1850,7 +1857,7 @@ class Bench {
     if (n == 0) job_.step = kRxBegin;
   }
 
-  void JudgeFetch() {
+  void CheckFetch() {
     bool fetched = false, segments = false, store = false, chunk_stored = false, chunk_done = false, chunk_err = false;
     int event = -1, event_vi = cur_.vi;
     uint16_t event_seq = cur_.seq;
@@ -1907,7 +1914,7 @@ class Bench {
             dut_.rd_req_len_o, dut_.rd_req_addr_o, cur_.pa);
       // Nobody waits for it or behind it.
       const bool patient = cur_.work == kReceiveHead && !dut_.wanted_i && !dut_.rxc_valid_i && !dut_.txc_valid_i && !dut_.take_shown_o;
-      CHECK(dut_.rd_req_patient_o == patient, "read for VI %d: patient is %d", cur_.vi, dut_.rd_req_patient_o);
+      CHECK(dut_.rd_req_patient_o == patient, "read for VI %d: low priority is %d", cur_.vi, dut_.rd_req_patient_o);
       if (cur_.work == kReceiveHead) Figure(patient ? "cover_patient" : "cover_impatient");
     }
     CHECK(!read_open_ || dut_.rready_o, "the fetch does not take its data");
@@ -1915,14 +1922,14 @@ class Bench {
 
     // A send descriptor stands at the port in the clock of its check, later out of the register.
     const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
-    CHECK(dut_.send_room_o == room, "room for a send descriptor is %d", dut_.send_room_o);
+    CHECK(dut_.send_room_o == room, "space for a send descriptor is %d", dut_.send_room_o);
     const bool checked = (cur_.phase == Phase::kParsed && cur_.work == kSendHead) || missed;
     const bool waited = wait_.has_value();
     CHECK(dut_.desc_valid_o == (waited || checked), "descriptor valid is %d", dut_.desc_valid_o);
     bool handed = false;
     if (waited || checked) {
       const Current shown = waited ? *wait_ : cur_;
-      JudgeDescriptor(shown);
+      CheckDescriptor(shown);
       handed = dut_.desc_ready_i;
       if (handed) {
         if (!shown.unreachable) {
@@ -2050,8 +2057,8 @@ class Bench {
     CHECK(dut_.stat_descriptor_fetched_o == fetched, "stat_descriptor_fetched is %d", dut_.stat_descriptor_fetched_o);
     CHECK(dut_.stat_descriptor_segments_o == segments, "stat_descriptor_segments is %d",
           dut_.stat_descriptor_segments_o);
-    JudgeChunk(0, chunk_done && cur_.work == kReceiveChunk, chunk_err);
-    JudgeChunk(1, chunk_done && cur_.work == kTransmitChunk, chunk_err);
+    CheckChunk(0, chunk_done && cur_.work == kReceiveChunk, chunk_err);
+    CheckChunk(1, chunk_done && cur_.work == kTransmitChunk, chunk_err);
 
     // The store.
     CHECK(dut_.wr_valid_o == (store || chunk_stored), "write into the store is %d", dut_.wr_valid_o);
@@ -2131,7 +2138,7 @@ class Bench {
       cur_.tag = vis_[cur_.vi].Tag();
       Touch(cur_.vi);
     }
-    JudgeTrace(1, event >= 0, event, event_vi, event_seq);
+    CheckTrace(1, event >= 0, event, event_vi, event_seq);
     if (over) cur_ = Current{};
     if (link_next) {
       CHECK(!link_, "two links at a time");
@@ -2153,12 +2160,12 @@ class Bench {
     p->handle = cur_.handle;
     p->seq = cur_.seq;
     p->head = p->chunk = cur_.bytes;
-    p->status = bench::Judge(cur_.bytes, true, cur_.state, cur_.reliable);
+    p->status = bench::Check(cur_.bytes, true, cur_.state, cur_.reliable);
     Figure("stored");
     arrived_clock_ = unit::clocks();
     if (cur_.entry.slot < 0) return;
     const int kind = vis_[cur_.vi].queues[kReceive].slots[cur_.entry.slot].kind;
-    CHECK(p->status == KindStatus(kind, true, cur_.reliable), "%s: the bench's two opinions differ", KindName(kind));
+    CHECK(p->status == KindStatus(kind, true, cur_.reliable), "%s: the testbench's two opinions differ", KindName(kind));
     Figure(std::string("cover_receive_kind_") + KindName(kind));
     Figure(std::string("cover_stored_") + hvia::VIStateName(dut_.rd_ctx_i[0] & hvia::kVIContextAttributesStateMask));
   }
@@ -2188,7 +2195,7 @@ class Bench {
     if (c.entry.slot < 0 || c.unreachable) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
     if (c.state == hvia::kVIStateConnected) {
-      CHECK(bench::Judge(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the bench's two opinions differ",
+      CHECK(bench::Check(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the testbench's two opinions differ",
             KindName(kind));
       Figure(std::string("cover_kind_") + KindName(kind));
       if (c.reliable && IsRead(kind)) Figure(std::string("cover_reliable_") + KindName(kind));
@@ -2197,7 +2204,7 @@ class Bench {
     }
   }
 
-  void JudgeDescriptor(const Current& c) {
+  void CheckDescriptor(const Current& c) {
     CHECK(dut_.desc_unreachable_o == c.unreachable, "descriptor %u of VI %d: unreachable is %d", c.seq, c.vi,
           dut_.desc_unreachable_o);
     if (c.unreachable) {
@@ -2211,13 +2218,14 @@ class Bench {
           "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
           dut_.desc_pa_o, c.vi, c.seq, c.pa);
     CHECK(Same(dut_.desc_chunk_o, c.bytes), "VI %d: the descriptor differs from memory", c.vi);
-    const uint32_t want = bench::Judge(c.bytes, false, c.state, c.reliable);
+    const uint32_t want = bench::Check(c.bytes, false, c.state, c.reliable);
     CHECK(dut_.desc_status_o == want, "VI %d: status %08x, want %08x (%s)", c.vi, dut_.desc_status_o, want,
           c.entry.slot >= 0 ? KindName(vis_[c.vi].queues[kSend].slots[c.entry.slot].kind) : "reset meanwhile");
   }
 
-  // The read port shows what the place held in the clock before; the search marks one place a clock.
-  void JudgeStore() {
+  // The read port shows what the place held in the clock before; the search marks one place a
+  // clock.
+  void CheckStore() {
     if (seen_) {
       const Place& p = seen_->place;
       CHECK(dut_.rs_valid_o == p.valid, "store: place %d is valid %d", seen_->vi, dut_.rs_valid_o);
@@ -2239,7 +2247,7 @@ class Bench {
     const int vi = dut_.rs_vi_i;
     seen_ = Seen{vi, vis_[vi].place};
 
-    // Start in clock n: place i is read in n + 1 + i and judged in the clock after.
+    // Start in clock n: place i is read in n + 1 + i and checked in the clock after.
     const uint64_t now = unit::clocks();
     const uint64_t age = now - search_start_;
     searching_ = searching_ && age <= kVis + 1;
@@ -2260,13 +2268,13 @@ class Bench {
   }
 
   // The receive engine empties its place.
-  void JudgeDrop() {
+  void CheckDrop() {
     if (!dut_.drop_valid_i) return;
     vis_[job_.vi].place.valid = false;
     job_.step = kRxRelease;
   }
 
-  void JudgeCompletion() {
+  void CheckCompletion() {
     bool flushed = false, error = false;
     const uint64_t now = unit::clocks();
 
@@ -2334,7 +2342,7 @@ class Bench {
             "completion asynchronous error %u of VI %u, want VI %d", dut_.completion_async_code_o,
             dut_.completion_async_vi_o, report_vi);
     }
-    JudgeTrace(2, done, receive ? hvia::kTraceEventReceiveCompletionWritten : hvia::kTraceEventCompletionWritten,
+    CheckTrace(2, done, receive ? hvia::kTraceEventReceiveCompletionWritten : hvia::kTraceEventCompletionWritten,
                write_ ? write_->job.vi : 0, write_ ? write_->job.seq : 0);
     if (done) {
       Figure(write_->failed ? "cover_completion_error" : "completions");
@@ -2379,7 +2387,7 @@ class Bench {
     CHECK(dut_.stat_descriptor_error_o == error, "stat_descriptor_error is %d", dut_.stat_descriptor_error_o);
   }
 
-  void JudgeTrace(int lane, bool valid, uint32_t event, uint32_t vi, uint32_t seq) {
+  void CheckTrace(int lane, bool valid, uint32_t event, uint32_t vi, uint32_t seq) {
     CHECK((dut_.trace_valid_o >> lane & 1) == valid, "trace of lane %d is %d", lane, dut_.trace_valid_o >> lane & 1);
     if (!valid) return;
     const uint32_t e = dut_.trace_event_o >> (8 * lane) & 0xff;
@@ -2390,7 +2398,7 @@ class Bench {
   }
 
   // The drain outputs, before the models move: busy while there is work, and not long after.
-  void JudgeDrain() {
+  void CheckDrain() {
     const uint64_t now = unit::clocks();
     const int vi = dut_.drain_vi_i;
     const uint32_t handle = dut_.drain_handle_i;
@@ -2421,7 +2429,7 @@ class Bench {
     const bool fetch_work = (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi) ||
                             (release_ && *release_ == vi) || (wait_ && wait_->vi == vi);
     CHECK(dut_.fetch_vi_busy_o == fetch_work, "descriptor_fetch: busy of VI %d is %d", vi, dut_.fetch_vi_busy_o);
-    // What was not translated when a handle is withdrawn will be refused, and does not count.
+    // What was not translated when a handle is withdrawn will be rejected, and does not count.
     const bool uses = (cur_.phase >= Phase::kWalk && cur_.handle == handle) ||
                       (wait_ && !wait_->unreachable && wait_->handle == handle);
     if (wait_ && wait_->unreachable && wait_->handle == handle && !uses) Figure("cover_unreachable_needs_no_memory");
@@ -2433,8 +2441,8 @@ class Bench {
     CHECK(dut_.completion_handle_busy_o == (write_ && write_->job.handle == handle),
           "completion: busy of handle %08x is %d", handle, dut_.completion_handle_busy_o);
 
-    // What the manager sees: the blocks, the models of the engines, and the doorbell's register behind
-    // its valve.
+    // What the manager sees: the blocks, the models of the engines, and the doorbell's register
+    // behind its valve.
     vi_busy_ = dut_.queue_vi_busy_o || dut_.fetch_vi_busy_o || dut_.store_vi_busy_o || dut_.completion_vi_busy_o ||
                committing;
     handle_busy_ = dut_.fetch_handle_busy_o || dut_.completion_handle_busy_o;
@@ -2448,7 +2456,7 @@ class Bench {
     }
   }
 
-  void JudgeQuiet() {
+  void CheckQuiet() {
     // Work that a block can go on with by itself, or that others go on with: never quiet.
     const bool fetch_busy = cur_.phase != Phase::kNone || link_ || release_ || wait_ || dut_.take_shown_o ||
                             chunks_[0].want || chunks_[1].want;
@@ -2456,24 +2464,24 @@ class Bench {
           static_cast<int>(cur_.phase));
     const bool completing = write_ || refused_ || dut_.cpl_valid_i || dut_.flushed_shown_o;
     CHECK(completing == !(dut_.quiet_o & 8), "completion: quiet is %d", dut_.quiet_o >> 3 & 1);
-    CHECK(!((commit_ || dut_.db_wvalid_i) && (dut_.quiet_o & 1)), "doorbell is quiet with a doorbell");
+    CHECK(!((commit_ || dut_.db_wvalid_i) && (dut_.quiet_o & 1)), "doorbell is quiescent with a doorbell");
     CHECK(!((dut_.take_valid_o || dut_.commit_shown_o || dut_.rx_release_valid_i || dut_.unhold_valid_i) && (dut_.quiet_o & 2)),
-          "work_queue is quiet with an offer");
+          "work_queue is quiescent with an offer");
     CHECK(!((dut_.wr_valid_o || dut_.drop_valid_i || dut_.stale_busy_o || dut_.stale_start_i) && (dut_.quiet_o & 16)),
-          "receive_store is quiet while it changes");
+          "receive_store is quiescent while it changes");
   }
 
-  void Judge() {
+  void Check() {
     if (cur_.phase == Phase::kFlush) flushing_slot_ = cur_.entry.slot;
     back_at_start_ = link_ || release_;
-    JudgeQuiet();
-    JudgeDrain();
-    JudgeStore();
-    JudgeQueue();
-    JudgeDoorbell();
-    JudgeCompletion();
-    JudgeFetch();
-    JudgeDrop();
+    CheckQuiet();
+    CheckDrain();
+    CheckStore();
+    CheckQueue();
+    CheckDoorbell();
+    CheckCompletion();
+    CheckFetch();
+    CheckDrop();
   }
 
   struct Offer {
@@ -2521,9 +2529,9 @@ class Bench {
   std::vector<int> used_;
   bool held_ = false;
   bool stopped_ = false;
-  bool frozen_ = false;  // the receive engine's read port stands still
+  bool frozen_ = false;  // the receive engine's read port stalls
   bool rx_hold_ = false;  // no message comes for a receive descriptor
-  uint64_t lull_ = 0;     // nor for so many clocks
+  uint64_t lull_ = 0;     // nor for N clocks
   int hot_ = -1, hot_kind_ = kSend;
   bool only_hot_ = false;
   uint64_t bell_clock_ = 0, arrived_clock_ = 0;
@@ -2568,7 +2576,8 @@ class Bench {
   std::optional<Watched> watched_;
   bool searching_ = false;
   uint64_t search_start_ = 0;
-  // Fetch on arrival: the VI for whose receive descriptor a message waits, and who woke in the last clock.
+  // Fetch on arrival: the VI for whose receive descriptor a message waits, and who woke in the last
+  // clock.
   bool on_arrival_ = false, on_arrival_next_ = false;
   int wanted_vi_ = -1;
   // Send queues that are held no more; the first is offered.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host side of the descriptor bench: memory in scattered pages that can be given back, the
+// The host side of the descriptor bench: memory in scattered pages that can be returned, the
 // regions of the translation, and descriptors with every kind of defect.
 #pragma once
 #include <array>
@@ -28,7 +28,7 @@ inline uint64_t Load(const uint8_t* p, int bytes) {
 }
 inline void Store(uint8_t* p, uint64_t v, int bytes) { std::memcpy(p, &v, bytes); }
 
-// Physical memory. Only pages in use may be touched; a page that was given back is gone for good.
+// Physical memory. Only pages in use may be touched; a page that was returned is gone permanently.
 class Memory {
  public:
   explicit Memory(unit::Rng* rng) : rng_(rng) {}
@@ -48,7 +48,7 @@ class Memory {
   uint8_t* At(uint32_t pa, uint32_t len, const char* who) {
     auto it = pages_.find(pa >> 12);
     if (it == pages_.end()) unit::Fail("%s touches %08x, which was never memory", who, pa);
-    if (!it->second) unit::Fail("%s touches %08x, which was given back", who, pa);
+    if (!it->second) unit::Fail("%s touches %08x, which was returned", who, pa);
     if ((pa % kPage) + len > kPage) unit::Fail("%s touches %u bytes at %08x, across a page", who, len, pa);
     return it->second->data() + pa % kPage;
   }
@@ -70,7 +70,7 @@ struct Region {
 
 // The status bits that a descriptor which the card has read must get. Written from the rules of the
 // descriptor format, not from the RTL.
-inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state, bool reliable) {
+inline uint32_t Check(const Image& d, bool receive, uint32_t vi_state, bool reliable) {
   const uint32_t segments = Load(&d[hvia::kDescriptorSegmentCountOffset], 2);
   const uint32_t control = Load(&d[hvia::kDescriptorControlOffset], 2);
   const uint32_t reserved = Load(&d[hvia::kDescriptorReservedOffset], 4);
@@ -100,9 +100,10 @@ inline uint32_t Judge(const Image& d, bool receive, uint32_t vi_state, bool reli
   return sum == length ? 0 : hvia::kDescriptorStatusLengthErrorMask;
 }
 
-// Kinds of descriptors. Reserved control bits 4..15 are kinds of their own. The first four and those
-// with Rdma in their names are RDMA writes, those whose name begins with Send are sends, those with Read
-// are reads; the rest is of either of the first two on a send queue and a Send on a receive queue.
+// Kinds of descriptors. Reserved control bits 4..15 are separate kinds. The first four and those
+// with Rdma in their names are RDMA writes, those whose name begins with Send are sends, those with
+// Read are reads; the rest is of either of the first two on a send queue and a Send on a receive
+// queue.
 enum Kind : int {
   kRdmaOne, kRdmaNone, kRdmaEmptyData, kRdmaLongLength, kSendNone, kSendOne, kSendTwo, kSomeSegments, kMostSegments,
   kFence, kImmediate,
@@ -131,8 +132,8 @@ inline bool IsRead(int k) { return k >= kReadShort && k <= kReadTooMany; }
 // With an address segment, or without the one that they need.
 inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress || k == kRdmaAddressReserved || IsRead(k); }
 
-// The status bits that a kind must get on a connected VI: a second opinion beside Judge, so that one
-// of the two being wrong shows.
+// The status bits that a kind must get on a connected VI: a second opinion beside Check, so that
+// one of the two being wrong shows.
 inline uint32_t KindStatus(int k, bool receive, bool reliable) {
   if (receive && IsRdma(k)) return hvia::kDescriptorStatusFormatErrorMask;
   if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;

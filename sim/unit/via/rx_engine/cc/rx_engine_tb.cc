@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of the receive engine alone. Models of its neighbours surround it: packet buffer (whole frames
-// and frames that still come in), VI contexts, work queue and descriptor fetch with the descriptors on
-// the chip, chunk service, completion, translation, host bus. Frames of several VIs come interleaved,
-// some lost, doubled, forged or random; descriptors of every kind are posted before, while and after
-// messages need them; VIs are flushed, cleared and connected again at random moments; translations
-// and host writes fail. A plain model of what the card's contract says judges every frame at its end,
-// and every completion, asynchronous error, count, trace event and byte of memory. Some VIs are
-// reliable: their peers go back to what was lost, ask for reads and answer reads of this side; beside
-// them stand models of who acknowledges and of the ledger, and what either is told is judged too.
+// Testbench of the receive engine alone. Models of its neighbours surround it: packet buffer (whole
+// frames and frames that still come in), VI contexts, work queue and descriptor fetch with the
+// descriptors on the chip, chunk service, completion, translation, host bus. Frames of several VIs
+// come interleaved, some lost, doubled, forged or random; descriptors of every kind are posted
+// before, while and after messages need them; VIs are flushed, cleared and connected again at
+// random moments; translations and host writes fail. A plain model of what the card's contract says
+// checks every frame at its end, and every completion, asynchronous error, count, trace event and
+// byte of memory. Some VIs are reliable: their peers rewind to what was lost, ask for reads and
+// answer reads of this side; beside them stand models of who acknowledges and of the ledger, and
+// what either is reported is checked too.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -124,7 +125,7 @@ struct Counts {
 
 enum Message { kNone, kOpen, kGivenUp };
 
-// What who acknowledges is told of a frame.
+// What who acknowledges is notified of a frame.
 struct Told {
   uint8_t op;
   uint32_t number;
@@ -136,7 +137,7 @@ struct Told {
   }
 };
 
-// What the ledger is told or asked.
+// What the ledger is notified or asked.
 struct Report {
   uint8_t op;
   uint32_t number;
@@ -147,7 +148,7 @@ struct Report {
   bool ok;
 };
 
-// A message that is under way.
+// A message that is in flight.
 struct State {
   Message message = kNone;
   bool rdma = false, immediate = false, answer = false;
@@ -162,7 +163,7 @@ struct Vi : State {
   uint32_t expected = 0;
   std::vector<uint32_t> strays;  // unreliable: numbers outside of the window, in a row
   bool maybe_given_up = false;  // a bad frame may have been looked at, or not
-  bool refused = false;         // a frame of the connection was refused
+  bool refused = false;         // a frame of the connection was NAKed
   std::deque<Told> want_told, seen_told;
   std::deque<Posted> reads;     // own RDMA reads without their answer
   unsigned answered = 0;        // those of which the peer has made the answer
@@ -217,7 +218,7 @@ class Bench {
     vis[211].ctx.tag = 9;
     top->rst_ni = 0;
     top->mac_i = kMac;
-    top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
+    top->no_overlap_i = top->short_bursts_i = 0;  // the DMA engines' test sets both
     top->clk_i = 0;
     for (int i = 0; i < 5; i++) Step();
     top->rst_ni = 1;
@@ -295,7 +296,7 @@ class Bench {
       Vi& x = vis[v];
       if (!x.want.empty()) Fail("VI %u: the completion of descriptor %u is missing", v, x.want.front().seq);
       if (!x.want_async.empty()) Fail("VI %u: asynchronous error %u is missing", v, x.want_async.front());
-      if (!x.want_told.empty()) Fail("VI %u: operation %u, number %u was not told", v, x.want_told.front().op, x.want_told.front().number);
+      if (!x.want_told.empty()) Fail("VI %u: operation %u, number %u was not reported", v, x.want_told.front().op, x.want_told.front().number);
       if (x.held != x.valid) Fail("VI %u: a descriptor left the chip and its queue was not released", v);
     }
     if (shadow != memory.bytes) {
@@ -415,7 +416,8 @@ class Bench {
         one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderDestinationVIOffset + bit / 8] ^= 1 << bit % 8; });
       }
     }
-    // Two errors of one frame: the message before is cut off, and its own has no descriptor or no right.
+    // Two errors of one frame: the message before is cut off, and its own has no descriptor or no
+    // right.
     for (unsigned i = 0; i < 4; i++) {
       Flush(v);
       Connect(v, rng.Bits(32));
@@ -443,8 +445,8 @@ class Bench {
     for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, hvia::kSequenceWindow, hvia::kSequenceWindow - 1, 0u}) {
       send(hvia::kFrameOperationRDMAWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
     }
-    // Runs of frames outside of the window: longer and shorter ones than it takes, with gaps, copies, bad
-    // frames, frames of the window and messages that go on between them.
+    // Runs of frames outside of the window: longer and shorter ones than it takes, with gaps,
+    // copies, bad frames, frames of the window and messages that go on between them.
     for (unsigned i = 0; i < 40; i++) {
       uint32_t number = rng.Bits(1) ? rng.Bits(32) : x.expected - rng.Below(3 * hvia::kSequenceWindow);
       const unsigned run = rng.Range(hvia::kSequenceAgreement - 2, hvia::kSequenceAgreement + 3), wrong = rng.Below(60);
@@ -522,7 +524,7 @@ class Bench {
       Step();
       calm = handle_busy_ ? 0 : calm + 1;
     }
-    if (!wbus.Idle()) Fail("a handle was drained with a write to its memory under way");
+    if (!wbus.Idle()) Fail("a handle was drained with a write to its memory in flight");
     forbidden = saved.pages;
     Run();
     forbidden.clear();
@@ -533,7 +535,7 @@ class Bench {
     const uint64_t refused = seen.outcome[send ? kDescriptor : kRefused] - before.outcome[send ? kDescriptor : kRefused];
     const uint64_t dropped = seen.outcome[kDropped] - before.outcome[kDropped];
     if (counted != frames || good + refused + dropped != frames || refused > 1 || (refused == 0) != (good == frames)) {
-      Fail("%u frames with a handle withdrawn: %" PRIu64 " accepted, %" PRIu64 " refused, %" PRIu64 " dropped", frames,
+      Fail("%u frames with a handle withdrawn: %" PRIu64 " accepted, %" PRIu64 " NAKed, %" PRIu64 " dropped", frames,
            good, refused, dropped);
     }
     Vi& x = vis[v];
@@ -558,8 +560,8 @@ class Bench {
     judging_ = true;
   }
 
-  // Each frame of a message comes bad, while it is still on its way, before it comes whole. A receive
-  // descriptor of many small segments has its chunks replaced by the bad ones.
+  // Each frame of a message comes bad, while it is still in flight, before it arrives complete. A
+  // receive descriptor of many small segments has its chunks replaced by the bad ones.
   void Retransmissions() {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     const unsigned v = kReliable[rng.Below(2)];
@@ -600,7 +602,7 @@ class Bench {
       }
       if (kind == 4) Twice(v, Make(v, hvia::kFrameOperationRDMAReadRequest, kFirst | kLast, rng.Next(), rng.Bits(32), 0));
       Twice(v, Make(v, hvia::kFrameOperationAcknowledge, 0, 0, 0, 0));
-      if (x.refused) Fail("VI %u: a message that came bad before it came whole broke the connection", v);
+      if (x.refused) Fail("VI %u: a message that came bad before it arrived complete broke the connection", v);
     }
     Verify();
   }
@@ -627,8 +629,8 @@ class Bench {
     vis[v].number = vis[v].expected;
   }
 
-  // Every field of a frame of a reliable VI wrong by itself, at the begin and inside of each kind of
-  // message, answered or not; then a frame of a broken connection, in each state of the VI.
+  // Every field of a frame of a reliable VI wrong by itself, at the begin and inside of each kind
+  // of message, answered or not; then a frame of a broken connection, in each state of the VI.
   void Contradictions() {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     for (unsigned i = 0; i < 40; i++) {
@@ -762,7 +764,7 @@ class Bench {
         for (int i = 0; i < 16; i++) top->chunk_data_i[i] = Word(d, chunk_number_ * 64 + 4 * i);
       }
     }
-    // Who acknowledges takes what it is told within 4 clocks.
+    // Who acknowledges takes what it is reported within 4 clocks.
     top->rxa_ready_i = rxa_wait_ == 0;
     top->refused_i = refused_answer_;
     DriveLedger();
@@ -896,15 +898,15 @@ class Bench {
     handle_busy_ = top->handle_busy_o;
     vi_busy_ = top->vi_busy_o;
     if (top->rx_done_o) {
-      if (!offered_) Fail("a slot is given back that holds no frame");
+      if (!offered_) Fail("a slot is returned that holds no frame");
       const Slot s = slots.front();
       slots.pop_front();
       offered_ = false;
       if (judging_) {
         const uint64_t changed = vis[std::max(0, Addressed(s.bytes))].ctx_changed;
         needs_ = false;
-        Judge(s);
-        if (frame_.wanted && !needs_ && !s.cut && changed + 2 < s.offered) Fail("a frame that begins no message wants a descriptor");
+        Check(s);
+        if (frame_.wanted && !needs_ && !s.cut && changed + 2 < s.offered) Fail("a frame that begins no message requires a descriptor");
       }
       frame_ = {};
       frame_.aborted.fill(0);
@@ -963,14 +965,14 @@ class Bench {
       return;
     }
     const unsigned v = top->rxa_vi_o;
-    if (op_ == kClear && op_vi_ == v && phase_ == 2) Fail("VI %u was reset, and %u is told of it", v, top->rxa_op_o);
+    if (op_ == kClear && op_vi_ == v && phase_ == 2) Fail("VI %u was reset, and %u is notified of it", v, top->rxa_op_o);
     if (!rxa_shown_) {
       rxa_shown_ = true;
-      if (!Reliable(v)) Fail("VI %u is not reliable, and %u is told of it", v, top->rxa_op_o);
-      // What is told of the frame before comes with the first clocks of this one.
+      if (!Reliable(v)) Fail("VI %u is not reliable, and %u is notified of it", v, top->rxa_op_o);
+      // What is reported for the frame before comes with the first clocks of this one.
       if (offered_ && slots.front().offered + 8 < unit::clocks()) {
         frame_.early = true;
-        if (top->rxa_op_o > hvia::kAcknowledgeOperationAcceptLast) Fail("VI %u: %u is told of a frame before its end", v, top->rxa_op_o);
+        if (top->rxa_op_o > hvia::kAcknowledgeOperationAcceptLast) Fail("VI %u: %u is notified of a frame before its end", v, top->rxa_op_o);
       }
     }
     if (!top->rxa_ready_i) {
@@ -1014,7 +1016,7 @@ class Bench {
     if (rxl_op_ == hvia::kReceiveReportAnswered) {
       if (x.reads.empty()) Fail("VI %u: an answer and no read", rxl_vi_);
       // Its buffers are the program's again.
-      if (!wbus.Idle()) Fail("VI %u: a read is whole while its answer is written", rxl_vi_);
+      if (!wbus.Idle()) Fail("VI %u: a read is complete while its answer is written", rxl_vi_);
       frame_.read = x.reads.front();
       x.reads.pop_front();
       if (x.answered > 0) x.answered--;
@@ -1231,8 +1233,8 @@ class Bench {
     }
   }
 
-  // As vi_manager does it: the context is written, the level or pulse comes in the next clock, and the
-  // VI is drained when nobody is busy on two clocks.
+  // As vi_manager does it: the context is written, the level or pulse comes in the next clock, and
+  // the VI is drained when nobody is busy on two clocks.
   void OpStep() {
     if (op_ == kNoOp) return;
     if (unit::clocks() - op_begin_ > 50'000) Fail("VI %u is not drained", op_vi_);
@@ -1242,7 +1244,7 @@ class Bench {
       case kFlush:
       case kClear:
         if (phase_ == 0) {
-          // What a bad frame did is told by what the VI does next; so no bad ones from here on.
+          // What a bad frame did is reported by what the VI does next; so no bad ones from here on.
           if (offered_ && slots.front().cut && Addressed(slots.front().bytes) == static_cast<int>(op_vi_)) return;
           for (auto& s : slots) {
             if (Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
@@ -1310,13 +1312,13 @@ class Bench {
     x.maybe_given_up = false;
     Match(op_vi_);
     if (!x.want.empty() || !x.want_async.empty()) Fail("VI %u was flushed, and %zu descriptors are not complete", op_vi_, x.want.size());
-    if (!x.want_told.empty()) Fail("VI %u was flushed, and %u is not told yet", op_vi_, x.want_told.front().op);
+    if (!x.want_told.empty()) Fail("VI %u was flushed, and %u is not reported yet", op_vi_, x.want_told.front().op);
     SetState(x, hvia::kVIStateIdle);
     flushes++;
     op_ = kNoOp;
   }
 
-  // What was under way may have been completed or not; nothing else, and nothing from now on.
+  // What was in flight may have been completed or not; nothing else, and nothing from now on.
   void ClearEnd() {
     Vi& x = vis[op_vi_];
     Match(op_vi_);
@@ -1355,11 +1357,11 @@ class Bench {
     }
     while (!x.seen_told.empty() && !x.want_told.empty()) {
       const Told &s = x.seen_told.front(), &w = x.want_told.front();
-      if (!(s == w)) Fail("VI %u: told operation %u number %08x code %u, want %u %08x %u", v, s.op, s.number, s.code, w.op, w.number, w.code);
+      if (!(s == w)) Fail("VI %u: reported operation %u number %08x code %u, want %u %08x %u", v, s.op, s.number, s.code, w.op, w.number, w.code);
       x.seen_told.pop_front();
       x.want_told.pop_front();
     }
-    if (!x.seen_told.empty()) Fail("VI %u: operation %u, number %08x is told, and nothing happened", v, x.seen_told.front().op, x.seen_told.front().number);
+    if (!x.seen_told.empty()) Fail("VI %u: operation %u, number %08x is reported, and nothing happened", v, x.seen_told.front().op, x.seen_told.front().number);
     if (!x.seen.empty()) Fail("VI %u: a completion that nobody waits for: descriptor %u status %08x", v, x.seen.front().seq, x.seen.front().status);
     if (!x.seen_async.empty()) Fail("VI %u: asynchronous error %u", v, x.seen_async.front());
   }
@@ -1405,7 +1407,7 @@ class Bench {
   // A run of payload bytes goes to memory. 0, or the reason why not.
   Outcome Place(const Slot& s, uint32_t at, uint32_t n, uint32_t handle, uint64_t va, uint32_t bound, uint16_t tag,
                 uint8_t access, unsigned* request, bool* translated) {
-    const uint8_t verdict = unit::AttPort::Judge(att.regions, handle, va, bound, tag, access);
+    const uint8_t verdict = unit::AttPort::Check(att.regions, handle, va, bound, tag, access);
     const unsigned pages = n == 0 ? 1 : (va % kPage + n - 1) / kPage + 1;
     uint8_t err = verdict;
     bool first_failed = verdict != hvia::kAttErrorNone;
@@ -1445,7 +1447,8 @@ class Bench {
     return static_cast<int>((segment + hvia::kDescriptorSize / hvia::kDataSegmentSize) / 4) == d.bad_chunk;
   }
 
-  // The payload of a Send or of an answer goes into the buffers of its descriptor, as far as they reach.
+  // The payload of a Send or of an answer goes into the buffers of its descriptor, as far as they
+  // reach.
   Outcome Scatter(Vi& x, const Descriptor& d, const Slot& s, uint32_t payload, bool* translated) {
     const uint32_t limit = x.answer ? x.total : d.length;
     const unsigned count = x.answer ? d.count & 255 : d.segments.size();
@@ -1494,16 +1497,17 @@ class Bench {
   void Expect(Outcome o) {
     if (o != frame_.outcome) {
       const Vi& x = vis[top->rd_vi_o];
-      Fail("a frame of VI %u is counted as %s, want %s (state %u, expected %08x, message %u, refused %u)", top->rd_vi_o, kOutcomeNames[frame_.outcome],
+      Fail("a frame of VI %u is counted as %s, want %s (state %u, expected %08x, message %u, NAKed %u)", top->rd_vi_o, kOutcomeNames[frame_.outcome],
            kOutcomeNames[o], x.ctx.state, x.expected, x.message, x.refused);
     }
     want.outcome[o]++;
   }
 
-  // What a frame must have done, told at its end. Where its own moment decides (a descriptor that was
-  // posted while it was in the engine, a VI whose state changed under it, a frame that turned out bad
-  // before or after it was looked at), what was seen is taken, if it is one of the possible outcomes.
-  void Judge(const Slot& s) {
+  // What a frame must have done, reported at its end. Where its own moment decides (a descriptor
+  // that was posted while it was in the engine, a VI whose state changed under it, a frame that
+  // turned out bad before or after it was looked at), what was seen is taken, if it is one of the
+  // possible outcomes.
+  void Check(const Slot& s) {
     const Frame& f = s.bytes;
     uint64_t destination = 0, source = 0;
     for (unsigned i = 0; i < 6; i++) {
@@ -1517,7 +1521,7 @@ class Bench {
       return;
     }
     if (!via) {
-      JudgeRaw(s);
+      CheckRaw(s);
       return;
     }
     const uint8_t ov = f[kVia + hvia::kViaHeaderOperationVersionOffset], flags = f[kVia + hvia::kViaHeaderFlagsOffset];
@@ -1540,7 +1544,7 @@ class Bench {
     Vi& x = vis[vi];
     const bool flux = x.ctx_changed + 2 >= s.offered;
     if (Reliable(vi)) {
-      JudgeReliable(s, vi, number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
+      CheckReliable(s, vi, number >> 8 != x.ctx.generation || source != x.ctx.peer_mac ||
                                Get(f, kVia + hvia::kViaHeaderSourceVIOffset, 2) != x.ctx.peer_vi, flux, lost);
       return;
     }
@@ -1681,7 +1685,7 @@ class Bench {
 
   static bool Reliable(unsigned v) { return std::find(std::begin(kReliable), std::end(kReliable), v) != std::end(kReliable); }
 
-  // What the ledger must have been told of a frame, in order.
+  // What the ledger must have received for a frame, in order.
   void ExpectReports(unsigned vi, const std::vector<Report>& w) {
     bool same = w.size() == frame_.reports.size();
     for (size_t i = 0; same && i < w.size(); i++) {
@@ -1694,12 +1698,12 @@ class Bench {
       }
     }
     if (!same) {
-      Fail("VI %u: the ledger was told %zu things of a frame, the first one %d, want %zu and %d, or their fields differ", vi, frame_.reports.size(),
+      Fail("VI %u: the ledger was notified %zu things of a frame, the first one %d, want %zu and %d, or their fields differ", vi, frame_.reports.size(),
            frame_.reports.empty() ? -1 : frame_.reports[0].op, w.size(), w.empty() ? -1 : w[0].op);
     }
   }
 
-  void JudgeReliable(const Slot& s, unsigned vi, bool stranger, bool flux, bool lost) {
+  void CheckReliable(const Slot& s, unsigned vi, bool stranger, bool flux, bool lost) {
     Vi& x = vis[vi];
     const Frame& f = s.bytes;
     const unsigned operation = f[kVia + hvia::kViaHeaderOperationVersionOffset] & 15;
@@ -1777,7 +1781,7 @@ class Bench {
       lost_reliable++;
       // It may have been looked at, or its end was there first.
       for (auto& t : frame_.reports) {
-        if (t.op != hvia::kReceiveReportFind) Fail("VI %u: the ledger was told of a bad frame", vi);
+        if (t.op != hvia::kReceiveReportFind) Fail("VI %u: the ledger was notified of a bad frame", vi);
       }
       if (!frame_.parsed) return;
     }
@@ -1808,7 +1812,8 @@ class Bench {
             late++;
             have = frame_.outcome != kQueueEmpty;
             if (lost) {
-              // What it did with a descriptor that came in the last moment nobody knows; its bytes come again.
+              // What it did with a descriptor that came in the last moment nobody knows; its bytes
+              // come again.
               shadow = memory.bytes;
               want.translated += frame_.translated;
               want.written += frame_.written;
@@ -1857,7 +1862,8 @@ class Bench {
     if (o == kReadLimit) return;
     x.expected = sequence + 1;
 
-    // Delivery tells of a frame that was whole when its last translation came, whatever happens then.
+    // Delivery reports a frame that was complete when its last translation came, whatever happens
+    // then.
     const bool may = delivery && belongs && !request && last_translated_;
     if (frame_.early && !may) Fail("VI %u: a frame is acknowledged early", vi);
     if (may && !s.cut && len != 0 && !frame_.early && !flux) Fail("VI %u: a frame that can be delivered is not acknowledged early", vi);
@@ -1907,12 +1913,12 @@ class Bench {
         }
     }
     if (held) Complete(x, 0, immediate, data);
-    // What is wrong with the buffers of a read is told by the ledger.
+    // What is wrong with the buffers of a read is reported by the ledger.
     if (!answer || o == kConnectionRefused) x.want_async.push_back(error);
     x.want_told.push_back({hvia::kAcknowledgeOperationNAK, sequence, code});
   }
 
-  void JudgeRaw(const Slot& s) {
+  void CheckRaw(const Slot& s) {
     Expect(kNothing);
     if (s.bad) {
       if (frame_.raw_done) Fail("a bad raw frame was delivered");
@@ -2043,12 +2049,12 @@ class Bench {
     if (twice) slots.push_back(s);
   }
 
-  // A peer that goes back to what is missing, and now and then to what is not.
+  // A peer that rewinds to what is missing, and now and then to what is not.
   void FeedReliable(unsigned v) {
     Vi& x = vis[v];
     const bool waits = std::any_of(slots.begin(), slots.end(), [&](const Slot& s) { return Addressed(s.bytes) == static_cast<int>(v); });
     if (x.ctx.state != hvia::kVIStateConnected && !rng.Chance(1, 4)) return;
-    if (!waits && x.ctx.state == hvia::kVIStateConnected && rng.Chance(1, 120)) x.refused = refusal_[v] = true;  // the ledger refuses a read
+    if (!waits && x.ctx.state == hvia::kVIStateConnected && rng.Chance(1, 120)) x.refused = refusal_[v] = true;  // the ledger NAKs a read
     if (rng.Chance(1, 6) && x.reads.size() < 4 && x.ctx.state == hvia::kVIStateConnected) RandomRead(v);
     Slot s;
     if (rng.Chance(1, 8)) {
@@ -2338,7 +2344,7 @@ class Bench {
   unsigned fetch_vi_ = 0, fetch_wait_ = 0;
   Posted fetch_;
   bool on_arrival_ = false;  // a descriptor is fetched when a message waits for it
-  bool needs_ = false;       // the frame that was judged last begins a message that needs a descriptor
+  bool needs_ = false;       // the frame that was checked last begins a message that needs a descriptor
   Op op_ = kNoOp;
   unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 3;
   uint32_t op_value_ = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases that have a name, each with what must come of it written down; the judge looks on.
+// Cases that have a name, each with what must come of it written down; the model looks on.
 #pragma once
-#include "sim/unit/via/send_ledger/cc/judge.h"
+#include "sim/unit/via/send_ledger/cc/model.h"
 
 namespace {
 
 // A ledger in the hands of a test: each call is one handshake.
-class Hand : public Judge {
+class Hand : public Model {
  public:
-  explicit Hand(const char* name) : Judge(1), name_(name) {
+  explicit Hand(const char* name) : Model(1), name_(name) {
     manual = true;
     top->drain_vi_i = kVis[6];
     top->cpl_ready_i = top->ref_ready_i = top->async_ready_i = top->unhold_ready_i = 1;
@@ -129,7 +129,8 @@ class Hand : public Judge {
     return !job;
   }
 
-  // The timer runs out. What the ledger waits for may have been put off: then it looks in vain once.
+  // The timer runs out. What the ledger waits for may have been put off: then it polls once without
+  // effect.
   void Timeout() {
     const uint64_t before = figures["timeouts"];
     for (int i = 0; figures["timeouts"] == before; i++) {
@@ -233,7 +234,7 @@ void RetryLimit() {
   h.WantErrors({}, "without another word");
 }
 
-// All is acknowledged, and the answer of a read does not come: the request is retransmitted, and its
+// All is acknowledged, and the read response does not come: the request is retransmitted, and its
 // acknowledgement, of nothing new, is a sign of life.
 void ReadThatWaits() {
   Hand h("a read that waits for its answer");
@@ -250,7 +251,7 @@ void ReadThatWaits() {
     if (i % 2 == 1) h.Ack(2, 103);
   }
   h.WantErrors({}, "the peer lives");
-  // A message that is begun asks for an acknowledgement itself.
+  // A message that is started asks for an acknowledgement itself.
   h.Timeout();
   h.Step(80);
   h.Want(h.job && h.job->number == 101, "the request is offered again");
@@ -343,7 +344,7 @@ void BothRingsFull() {
     h.Step();
     h.Want((h.top->send_hold_o[0] >> 2 & 1) == (i + 1 >= kMessages - kUnderWay), "the queue is held in time");
   }
-  for (unsigned i = 0; i < kResponses; i++) h.Want(h.Request(2, 500 + i), "a request has room");
+  for (unsigned i = 0; i < kResponses; i++) h.Want(h.Request(2, 500 + i), "a request has space");
   h.Want(!h.Request(2, 510), "one more has none");
   for (unsigned i = 0; i < kResponses; i++) {
     const uint32_t n = 100 + kMessages + i;
@@ -364,7 +365,7 @@ void AnswerBeforeFence() {
   h.Want(!h.Open(2, kSend), "and what is behind it");
   h.Want(h.NoJob(), "nothing is to be sent");
   // The peer does the same: its request comes before its answer.
-  h.Want(h.Request(2, 900), "its request has room");
+  h.Want(h.Request(2, 900), "its request has space");
   h.Want(h.Job(2, kMessages, 101), "the answer goes before the fenced message");
   h.Sent(2, 101, true);
   h.Ack(2, 102);
@@ -380,24 +381,25 @@ void AnswerBeforeFence() {
 }
 
 void RefusalBehindRead() {
-  Hand h("refusal behind an unanswered read");
+  Hand h("NAK behind an unanswered read");
   h.Connect(2, 100);
   h.Send(2, kRead);
   h.Send(2, kSend);
   h.Send(2, kSend);
   h.Ack(2, 101, hvia::kAcknowledgeCodeRemoteDescriptor);
-  h.WantDone({}, "the refusal waits for the read before it");
+  h.WantDone({}, "the NAK waits for the read before it");
   h.WantErrors({}, "and so does the end");
   h.Want(!h.Open(2, kSend) && h.NoJob(), "nothing more is sent");
   h.Ack(2, 101, hvia::kAcknowledgeCodeRemoteDescriptor);  // repeated
   h.Want(h.Answered(2), "the read is answered still");
-  h.WantDone({0, kRemoteDescriptor}, "the read well, then the refused message");
+  h.WantDone({0, kRemoteDescriptor}, "the read well, then the NAKed message");
   h.WantErrors({kConnectionLost}, "then the connection is lost");
   h.Flush(2);
   h.WantDone({kFlushed, kFlushed}, "the others are flushed");
 }
 
-// A message fails when it is sent again, and the peer has it after all; its mark waits for a read.
+// A message fails when it is retransmitted, and the peer has it after all; its mark waits for a
+// read.
 void MarkBehindRead() {
   Hand h("a mark behind an unanswered read");
   h.Connect(2, 100);
@@ -408,7 +410,7 @@ void MarkBehindRead() {
   h.Want(h.Job(2, 1, 101), "again");
   h.Led(kFail, 2, 1, 101, false, kProtection);
   h.Ack(2, 102);
-  h.Want(!h.Open(2, kSend) && h.NoJob(), "nothing is begun behind it");
+  h.Want(!h.Open(2, kSend) && h.NoJob(), "nothing is started behind it");
   h.WantDone({}, "it waits for its turn");
   h.Answered(2);
   h.WantDone({0, kProtection}, "which has come");
@@ -445,7 +447,7 @@ void FlushBehindAnswer() {
   h.top->flush_i = 1;
   h.Step(100);
   h.top->cpl_ready_i = 1;
-  h.WantDone({0}, "one that was on its way before");
+  h.WantDone({0}, "one that was in flight before");
   h.Want(h.top->vi_busy_o, "it is busy");
   h.top->receive_busy_i = 0;
   h.WantDone({kFlushed, 0}, "then the others");
@@ -480,7 +482,7 @@ void FlushEverything() {
 }
 
 void GapOnce() {
-  Hand h("a gap is one going-back");
+  Hand h("a gap is one rewind");
   h.Connect(2, 100, 16);
   h.Send(2, kSend, 5);
   h.Ack(2, 101, hvia::kAcknowledgeCodeGap);
@@ -522,7 +524,7 @@ void MovingWindow() {
   h.Want(row(104) == 5, "one more after a whole window");
   h.Ack(2, 107);
   h.Want(h.Job(2, 0, 109), "when half of it is open");
-  h.Want(row(109) == 3, "as long as there is room");
+  h.Want(row(109) == 3, "as long as there is space");
   h.Ack(2, 109);
   h.Ack(2, 110);
   h.Want(h.Job(2, 0, 112), "goes on");
@@ -530,7 +532,7 @@ void MovingWindow() {
 }
 
 void LateRefusal() {
-  Hand h("refusal of an acknowledged number");
+  Hand h("NAK of an acknowledged number");
   h.Connect(2, 100);
   h.Send(2, kSend);
   h.Send(2, kSend);
@@ -545,7 +547,7 @@ void LateRefusal() {
 }
 
 void LateRefusalOfRead() {
-  Hand h("refusal of a read whose request was acknowledged");
+  Hand h("NAK of a read whose request was acknowledged");
   h.Connect(2, 100);
   h.Send(2, kRead);
   h.Send(2, kRead);
@@ -572,7 +574,7 @@ void ReservedOperation() {
 }
 
 void SentBehindGoingBack() {
-  Hand h("a frame that was being built when the ledger went back");
+  Hand h("a frame that was being built when the ledger rewound");
   h.Connect(2, 100, 16);
   h.Open(2, kSend, 4);
   h.Sent(2, 100, false);
@@ -580,7 +582,7 @@ void SentBehindGoingBack() {
   h.Ack(2, 100, hvia::kAcknowledgeCodeGap);
   h.Want(!h.Sent(2, 102, false), "the message is dropped");
   h.Ack(2, 103);  // but all three have come after all
-  h.Want(h.Job(2, 0, 103), "goes on behind the frame that was on its way");
+  h.Want(h.Job(2, 0, 103), "goes on behind the frame that was in flight");
   h.Sent(2, 103, true);
   h.Ack(2, 104);
   h.WantDone({0}, "complete");
@@ -605,7 +607,7 @@ void ReadsInOrder() {
 }
 
 void ReadRefused() {
-  Hand h("a read of the peer that is refused");
+  Hand h("a read of the peer that is NAKed");
   h.Connect(2, 100);
   h.Request(2, 7);
   h.Request(2, 8);
@@ -614,7 +616,7 @@ void ReadRefused() {
   h.Want(h.Job(2, kMessages + 1, 101), "the second");
   h.Led(kFail, 2, kMessages + 1, 101, false, kProtection);
   h.Step(100);
-  h.WantErrors({}, "is told when the first is acknowledged");
+  h.WantErrors({}, "is reported when the first is acknowledged");
   h.top->ref_ready_i = 0;
   h.Ack(2, 101);
   h.Want(h.top->ref_valid_o && h.top->ref_number_o == 8 && h.top->ref_code_o == hvia::kAcknowledgeCodeRDMAProtection, "by the number of its request");
@@ -660,7 +662,7 @@ unsigned OpenClocks() {
   Hand h("open");
   h.Connect(2, 100);
   h.Step(50);
-  h.Want(h.top->quiet_o, "it is quiet");
+  h.Want(h.top->quiet_o, "it is quiescent");
   h.Want(h.Open(2, kSend), "it goes");
   return h.clocks_ - 1;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What surrounds the ledger: transmit engine and send queues, wires and peers, receive engine, manager.
+// What surrounds the ledger: transmit engine and send queues, wires and peers, receive engine,
+// manager.
 #pragma once
 #include <set>
 
-#include "sim/unit/via/send_ledger/cc/judge.h"
+#include "sim/unit/via/send_ledger/cc/model.h"
 
 namespace {
 
@@ -23,9 +24,9 @@ struct Knobs {
 };
 
 
-class World : public Judge {
+class World : public Model {
  public:
-  explicit World(uint64_t seed) : Judge(seed) {
+  explicit World(uint64_t seed) : Model(seed) {
     for (auto& h : handles) h = NewHandle();
     top->drain_vi_i = kVis[rng.Below(kVis.size())];
     top->drain_handle_i = rng.Bits(32);
@@ -440,7 +441,7 @@ class World : public Judge {
       Vi& x = At(rx_vi);
       if (x.answer_left > 1) {
         x.answer_left--;
-        if (rng.Chance(1, 16)) {  // a frame that came in whole and was not good: nothing is told
+        if (rng.Chance(1, 16)) {  // a frame that came in whole and was not good: nothing is reported
           rx = Rx::kReady;
           rx_vi = -1;
         } else {
@@ -465,7 +466,8 @@ class World : public Judge {
       }
       if (!x.connected) continue;
       if (!x.to_answer.empty() && x.to_answer.front().first <= now && !x.silent && rng.Chance(1, 4)) {
-        // The peer may not read that memory: told when the read's turn comes, its request is long acknowledged.
+        // The peer may not read that memory: reported when the read's turn comes, its request is
+        // long acknowledged.
         if (!x.refused && x.answer_left == 0 && rng.Chance(k.refusals, 256)) {
           x.refused = true;
           x.refused_number = x.to_answer.front().second->number;
@@ -636,7 +638,7 @@ class World : public Judge {
     command_vi = x.index;
     Wipe(x);
     const uint32_t number = rng.Chance(1, 2) ? 0u - rng.Below(40) : rng.Bits(32);
-    // Smaller ones than the peer acknowledges together stand still inside a message.
+    // Smaller ones than the peer acknowledges together stall inside a message.
     const unsigned windows[] = {4, 5, 8, 16, 64, 255, 1, 3};
     const unsigned limits[] = {0, 1, 3, 7};
     uint32_t transport = windows[rng.Below(k.longest <= 2 ? 8 : 6)] | limits[rng.Below(4)] << 8 | static_cast<uint32_t>(1 + rng.Below(4)) << 16 |

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bench of tx_engine between models of all its neighbours: descriptors with any segments, right and
-// wrong ones, raw frames, chunks, contexts, translations, the host bus and the packet buffer. A plain
-// model says which frames a descriptor becomes, byte by byte, what it completes with, and what is
-// traced and counted. Withdrawn handles and disconnects come at any clock; there the model says what
-// is allowed.
+// Testbench of tx_engine between models of all its neighbours: descriptors with any segments, right
+// and wrong ones, raw frames, chunks, contexts, translations, the host bus and the packet buffer. A
+// plain model says which frames a descriptor becomes, byte by byte, what it completes with, and
+// what is traced and counted. Withdrawn handles and disconnects come at any clock; there the model
+// says what is allowed.
 //
-// Messages of reliable VIs go to a ledger that says go or not by chance, hands them back to be sent from
-// any frame on, with descriptors that their process has changed meanwhile, and wants the answers to reads;
-// acknowledgements come in between. What is handed back is predicted anew.
+// Messages of reliable VIs go to a ledger that says go or not by chance, returns them to be sent
+// from any frame on, with descriptors that their process has changed meanwhile, and requests read
+// responses; acknowledgements come in between. What is returned is predicted anew.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -167,7 +167,7 @@ class Bench {
     contexts[11].state = hvia::kVIStateConnectPending;
     contexts[10].reliability = hvia::kReliabilityReception;
     top->mac_i = kMac;
-    top->no_overlap_i = top->short_bursts_i = 0;  // the bench of the DMA engines has them both ways
+    top->no_overlap_i = top->short_bursts_i = 0;  // the DMA engines' test sets both
     top->rst_ni = 1;  // an asynchronous reset acts on its edge
     top->eval();
     top->rst_ni = 0;
@@ -249,7 +249,7 @@ class Bench {
   uint32_t Job(uint16_t tag, const Segment& s, uint32_t off, uint32_t len, uint8_t access, bool* translated) const {
     *translated = false;
     if (s.handle == kSick) return hvia::kDescriptorStatusTransportErrorMask;
-    if (unit::AttPort::Judge(regions, s.handle, s.va + off, s.len - off, tag, access) != hvia::kAttErrorNone) {
+    if (unit::AttPort::Check(regions, s.handle, s.va + off, s.len - off, tag, access) != hvia::kAttErrorNone) {
       return hvia::kDescriptorStatusProtectionErrorMask;
     }
     const uint64_t first = (s.va + off) / kPage, last = (s.va + off + len - 1) / kPage;
@@ -262,7 +262,7 @@ class Bench {
     return 0;
   }
 
-  // A header that says who talks to whom, and what it is.
+  // A header that says its source, destination and kind.
   Frame Header(uint8_t vi, uint8_t operation) const {
     const Context& c = contexts[vi];
     Frame f(kHeader);
@@ -334,7 +334,7 @@ class Bench {
     return p;
   }
 
-  // What becomes of a message that the ledger hands back.
+  // What becomes of a message that the ledger returns.
   Plan PredictJob(const Entry& e) {
     Plan p;
     p.d = e.d;
@@ -362,7 +362,8 @@ class Bench {
     }
     size_t s = 0;
     uint32_t off = 0, at = 0;
-    // Passes over what is used up. Nothing left: LengthError; the next cannot be reached: ProtectionError.
+    // Passes over what is used up. Nothing left: LengthError; the next cannot be reached:
+    // ProtectionError.
     auto seek = [&]() -> uint32_t {
       for (; s < d.segments.size(); s++, off = 0) {
         const unsigned chunk = (s + d.Rdma() + 2) / 4;
@@ -562,8 +563,8 @@ class Bench {
     return d;
   }
 
-  // Lets the first frame end where a chunk of the descriptor ends. The next chunk may be one that cannot
-  // be read, or may have no bytes.
+  // Lets the first frame end where a chunk of the descriptor ends. The next chunk may be one that
+  // cannot be read, or may have no bytes.
   void AlignChunk(Descriptor& d, const std::vector<uint32_t>& handles, bool faults) {
     const size_t chunk = rng.Range(1, 3), begin = 4 * chunk - 2 - d.Rdma();
     if (begin >= d.segments.size()) return;
@@ -626,8 +627,8 @@ class Bench {
     sequence[e.d.vi] += e.Frames();
   }
 
-  // The ledger goes back: to any frame that was sent, or to the next one. The process may have written to
-  // the descriptor meanwhile.
+  // The ledger goes back: to any frame that was sent, or to the next one. The process may have
+  // written to the descriptor meanwhile.
   void HandBack(const std::shared_ptr<Entry>& e) {
     e->tries++;
     e->number = e->first + rng.Below(std::min(e->sent, e->Frames() - 1) + 1);
@@ -909,7 +910,7 @@ class Bench {
     SetSequence(vi, rng.Bits(32));
   }
 
-  // While the packet buffer is full the engine stands still and says so, whatever was fetched ahead.
+  // While the packet buffer is full the engine stalls and says so, whatever was fetched ahead.
   void FullBuffer() {
     RunToRest();
     Heal(true);
@@ -983,7 +984,8 @@ class Bench {
     RunToRest();
   }
 
-  // The bytes are all there long before it is known that no more follow: none, one, or nobody knows.
+  // The bytes are all there long before it is known that no more follow: none, one, or nobody
+  // knows.
   void HeldBack() {
     slow_chunks = true;
     for (uint32_t len : {20u, hvia::kMaxPayload, hvia::kMaxPayload + 20, 0u}) {
@@ -1038,15 +1040,15 @@ class Bench {
   std::array<Context, 256> contexts;
   std::array<uint32_t, 256> sequence{};
   std::array<bool, 256> broken{};  // when what was posted so far is over
-  std::set<uint32_t> bad_pages;  // page numbers whose read the bus refuses
-  uint64_t torn_page = 0;        // of kTorn: the table refuses it though it lies inside
+  std::set<uint32_t> bad_pages;  // page numbers whose read the bus rejects
+  uint64_t torn_page = 0;        // of kTorn: the table rejects it though it lies inside
   uint32_t raw_good = 0, raw_bad = 0;
   std::deque<Plan> queue, running;
   std::deque<RawJob> raw_queue, raw_running;
   std::list<std::shared_ptr<Entry>> entries;  // of the ledger that wait for their turn
   std::deque<Ack> ack_queue;
   uint32_t gone_handle = 0;  // withdrawn now
-  // The ledger says no after so many frames of the next message, whose process writes to the descriptor.
+  // The ledger says no after N frames of the next message, whose process writes to the descriptor.
   int stop_after = -1;
   unsigned change_to = 0;
   uint64_t jobs_seen = 0, passed_over = 0, acks_seen = 0, acks_inside = 0, acks_dropped = 0, told = 0, not_gone = 0, fails = 0, skip_fails = 0,
@@ -1229,14 +1231,14 @@ class Bench {
     progress++;
     told++;
     if (!top->led_go_i) acks_in_row_ = 0;  // a message is over
-    if (ack_open_) Fail("the ledger is told beside an acknowledgement");
+    if (ack_open_) Fail("the ledger is notified beside an acknowledgement");
     if (top->led_op_o == kOpen) return Open();
-    if (current_ != kKept || ending_ || !kept_) Fail("the ledger is told of a message that it did not want");
+    if (current_ != kKept || ending_ || !kept_) Fail("the ledger is notified of a message that it did not request");
     Entry& e = *kept_;
     Plan& p = handling_;
     const uint32_t at = e.number + p.committed;
     if (top->led_vi_o != e.d.vi || top->led_slot_o != e.slot) {
-      Fail("the ledger is told of VI %u slot %u, want %u %u", top->led_vi_o, top->led_slot_o, e.d.vi, e.slot);
+      Fail("the ledger is notified of VI %u slot %u, want %u %u", top->led_vi_o, top->led_slot_o, e.d.vi, e.slot);
     }
     switch (top->led_op_o) {
       case kAsk:
@@ -1251,10 +1253,10 @@ class Bench {
         return;
       case kSent: {
         const bool last = at == e.first + e.Frames();
-        if (!sent_open_) Fail("the ledger is told of a frame that was not sent, or twice");
+        if (!sent_open_) Fail("the ledger is notified of a frame that was not sent, or twice");
         sent_open_ = false;
         if (top->led_number_o != at - 1 || top->led_last_o != last) {
-          Fail("the ledger is told of frame %u, last %d, want %u %d", top->led_number_o, top->led_last_o, at - 1, last);
+          Fail("the ledger is notified of frame %u, last %d, want %u %d", top->led_number_o, top->led_last_o, at - 1, last);
         }
         e.sent = std::max(e.sent, at - e.first);
         if (last) want.message++;
@@ -1269,7 +1271,7 @@ class Bench {
         uint32_t errors = p.errors;
         if (p.withdrawn && !p.early && top->led_status_o == hvia::kDescriptorStatusProtectionErrorMask) {
           errors = hvia::kDescriptorStatusProtectionErrorMask;
-          if (!p.aborted) Fail("a message of VI %u is refused and no frame was dropped", e.d.vi);
+          if (!p.aborted) Fail("a message of VI %u is rejected and no frame was dropped", e.d.vi);
         } else if (p.aborted != p.abort || p.committed != p.frames.size() || (!p.withdrawn && p.traced != p.traces.size())) {
           Fail("a %s fails after %zu of %zu frames, dropped %d, want %d, %zu of %zu events traced, status %03x, want %03x", Name(p), p.committed,
                p.frames.size(), p.aborted, p.abort, p.traced, p.traces.size(), top->led_status_o, p.errors);
@@ -1303,11 +1305,12 @@ class Bench {
       ending_ = true;
       return;
     }
-    // What goes wrong later is told later.
+    // What goes wrong later is reported later.
     uint32_t status = p.frames.empty() && !p.abort ? p.errors : 0;
     if (p.cut && top->led_status_o == hvia::kDescriptorStatusFlushedMask) status = hvia::kDescriptorStatusFlushedMask;
     opened.insert(status);
-    // The reserved operation is the mark of one that could not be reached; a malformed one that has it is told as a send.
+    // The reserved operation is the mark of one that could not be reached; a malformed one that has
+    // it is reported as a send.
     const uint32_t operation = d.operation == hvia::kDescriptorOperationReserved ? hvia::kDescriptorOperationSend : d.operation;
     if (top->led_vi_o != d.vi || top->led_va_o != d.va || top->led_pa_o != d.pa || top->led_handle_o != d.handle ||
         top->led_seq_o != d.seq || top->led_length_o != d.length || top->led_operation_o != operation || top->led_fence_o != d.fence ||
@@ -1355,7 +1358,7 @@ class Bench {
     return !p.cut && !p.aborted && p.committed < p.frames.size();
   }
 
-  // The message under way.
+  // The message in flight.
   Plan& Current() { return current_ == kKept ? handling_ : running.back(); }
   bool Message() const { return current_ == kDescriptor || current_ == kKept; }
 
@@ -1369,7 +1372,7 @@ class Bench {
   }
 
   void Sample() {
-    // Planted faults of the bus and the table lie at addresses, so that the model knows them.
+    // Injected faults of the bus and the table lie at addresses, so that the model knows them.
     bus.fail_in = bad_pages.count(top->req_addr_o / kPage) != 0 && top->req_valid_o && bus.req_ready;
     if (top->req_valid_o && forbidden.count(top->req_addr_o / kPage)) Fail("address %08x is read after its handle was drained", top->req_addr_o);
     att.fail_in = 0;
@@ -1408,8 +1411,8 @@ class Bench {
     if (slots_open && slots_ < 2 && rng.Chance(1, 8)) slots_++;
   }
 
-  // One that could not be reached is over as soon as it can be told. Of what came before it nothing is
-  // left but a completion that is offered. A reset VI has nobody to tell.
+  // One that could not be reached is over as soon as it can be reported. Of what came before it
+  // nothing is left but a completion that is offered. A reset VI has nobody to tell.
   void Unreachable() {
     const bool now = current_ == kDescriptor && !running.empty() && running.back().d.unreachable && !Reliable(running.back().d.vi) &&
                      top->async_ready_i && !ack_open_ && !top->ack_ready_o;
@@ -1444,9 +1447,9 @@ class Bench {
     }
     if (desc || raw || job) {
       // The completion of the message before may wait still, and nothing else of it.
-      if (current_ == kRawFrame || (current_ == kDescriptor && !top->cpl_valid_o) || ack_open_) Fail("work is taken while other is under way");
-      if (current_ == kKept && !MayEnd()) Fail("work is taken while a message of the ledger is under way");
-      if (chunk_pending_) Fail("work is taken while a chunk of the message before is under way");
+      if (current_ == kRawFrame || (current_ == kDescriptor && !top->cpl_valid_o) || ack_open_) Fail("work is taken while other is in flight");
+      if (current_ == kKept && !MayEnd()) Fail("work is taken while a message of the ledger is in flight");
+      if (chunk_pending_) Fail("work is taken while a chunk of the message before is in flight");
       if (current_ == kKept && !ending_) cut_kept++;
       current_ = desc ? kDescriptor : raw ? kRawFrame : kKept;
       if (!job) kept_.reset();
@@ -1492,7 +1495,7 @@ class Bench {
       offered_ = false;
       chunk_ = 0;
       chunk_bad_ = false;
-      if (running.size() > 2) Fail("%zu descriptors under way", running.size());
+      if (running.size() > 2) Fail("%zu descriptors in flight", running.size());
     }
     if (raw) {
       raw_running.push_back(raw_queue.front());
@@ -1518,7 +1521,7 @@ class Bench {
       if (chunk_ > 0 && p.d.Read() && !p.early) Fail("a further chunk of a read is asked for");
       if (chunk_bad_) Fail("chunk %u is asked for behind one that cannot be read", chunk_);
       if (chunk_ >= static_cast<int>(p.Chunks())) Fail("chunk %u of %u is asked for", chunk_, p.Chunks());
-      if (current_ == kDescriptor && p.frames.empty() && !p.abort) Fail("a chunk of a descriptor that was refused");
+      if (current_ == kDescriptor && p.frames.empty() && !p.abort) Fail("a chunk of a descriptor that was rejected");
       if (top->txc_vi_o != p.d.vi || top->txc_handle_o != p.d.handle || top->txc_va_o != p.d.va + chunk_ * kChunk) {
         Fail("chunk at %" PRIx64 " handle %x VI %u, want %" PRIx64 " handle %x VI %u", top->txc_va_o, top->txc_handle_o,
              top->txc_vi_o, p.d.va + chunk_ * kChunk, p.d.handle, p.d.vi);
@@ -1646,7 +1649,7 @@ class Bench {
       whole = false;
       cut_seen += p.committed != 0;
     } else if (p.withdrawn && top->cpl_status_o == Status(d, hvia::kDescriptorStatusProtectionErrorMask)) {
-      if (!p.aborted) Fail("a message of VI %u is refused and no frame was dropped", d.vi);
+      if (!p.aborted) Fail("a message of VI %u is rejected and no frame was dropped", d.vi);
       if (errors != hvia::kDescriptorStatusProtectionErrorMask || p.committed != p.frames.size()) withdrawn_seen++;
       errors = hvia::kDescriptorStatusProtectionErrorMask;
       whole = false;
@@ -1819,7 +1822,7 @@ int main(int argc, char** argv) {
     for (uint32_t e : {0u, hvia::kDescriptorStatusFormatErrorMask, hvia::kDescriptorStatusProtectionErrorMask,
                        hvia::kDescriptorStatusLengthErrorMask, hvia::kDescriptorStatusFlushedMask,
                        hvia::kDescriptorStatusTransportErrorMask}) {
-      if (b.outcomes.count(e) == 0) Fail("no descriptor ended with status %x: the bench does not reach it", e);
+      if (b.outcomes.count(e) == 0) Fail("no descriptor ended with status %x: the run does not reach it", e);
     }
     if (b.cut_seen == 0 || b.withdrawn_seen == 0) Fail("no message was cut off, or none lost its memory");
     if (b.unreachable_seen == 0 || b.untold_seen == 0 || b.behind_seen == 0) {
@@ -1829,12 +1832,12 @@ int main(int argc, char** argv) {
   }
   if (unit::options().size >= kEnough) {
     auto met = [](const char* what, uint64_t n) {
-      if (n == 0) Fail("%s never came up: the bench does not reach it", what);
+      if (n == 0) Fail("%s never came up: the run does not reach it", what);
     };
     met("a job", b.jobs_seen);
     met("a job from the middle", b.passed_over);
     met("an answer", b.answers_seen);
-    met("a read that is handed back", b.reads_seen);
+    met("a read that is returned", b.reads_seen);
     met("an acknowledgement inside a message", b.acks_inside);
     met("an acknowledgement of a VI that is free", b.acks_dropped);
     met("a ledger that says no", b.not_gone);

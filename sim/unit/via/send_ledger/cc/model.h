@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ledger's rules once more, for each VI. They predict every answer, strobe, job, completion, error
-// and trace event in its clock. Which operation ends in a clock, and for which VI, is read from the
-// design; what it must do is not.
+// The ledger's rules once more, for each VI. They predict every answer, strobe, job, completion,
+// error and trace event in its clock. Which operation ends in a clock, and for which VI, is read
+// from the design; what it must do is not.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ constexpr unsigned kPatience = 6000;
 
 int32_t Distance(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b); }
 
-// A descriptor of a send queue, or an answer to a read of the peer.
+// A descriptor of a send queue, or a read response.
 struct Message {
   uint64_t id = 0;
   bool response = false;
@@ -54,7 +54,7 @@ struct Message {
   uint32_t error = 0;        // what the engine finds before it sends it
   bool reserved = false;     // malformed, of no operation: completes as a send does
   int fail_at = -1;          // the frame at which it fails
-  bool fail_again = false;   // only when it is sent again
+  bool fail_again = false;   // only when it is retransmitted
   uint32_t fail_status = 0;
   unsigned frames = 1;
   uint32_t length = 0, pa = 0, handle = 0;
@@ -148,9 +148,9 @@ struct Vi {
   bool under_way() const { return una != top || reads != 0; }
 };
 
-class Judge {
+class Model {
  public:
-  explicit Judge(uint64_t seed) : rng(seed), top(new Vhvia_send_ledger) {
+  explicit Model(uint64_t seed) : rng(seed), top(new Vhvia_send_ledger) {
     for (uint8_t v : kVis) vis[v].index = v;
     now = rng.Chance(1, 2) ? rng.Below(1000) : (1ull << 40) + rng.Bits(20);
     top->led_init_valid_i = top->clear_valid_i = top->clear_ready_i = top->led_valid_i = top->rxl_valid_i = 0;
@@ -163,7 +163,7 @@ class Judge {
     top->rst_ni = 1;
   }
 
-  virtual ~Judge() = default;
+  virtual ~Model() = default;
 
   // One clock. Inputs are set before.
   void Clock(bool sample) {
@@ -195,9 +195,9 @@ class Judge {
              top->cpl_status_o, top->cpl_length_o, top->cpl_write_o, cpl->vi, cpl->m->seq, cpl->status, cpl->length, cpl->write);
       }
     }
-    if (top->ref_valid_o != ref.has_value()) Fail("a refusal is %s", top->ref_valid_o ? "offered that must not be" : "missing");
+    if (top->ref_valid_o != ref.has_value()) Fail("a NAK is %s", top->ref_valid_o ? "offered that must not be" : "missing");
     if (ref && (top->ref_vi_o != ref->vi || top->ref_number_o != ref->number || top->ref_code_o != ref->code)) {
-      Fail("refusal of VI %u, number %u, code %u; want %u, %u, %u", top->ref_vi_o, top->ref_number_o, top->ref_code_o, ref->vi, ref->number, ref->code);
+      Fail("NAK of VI %u, number %u, code %u; want %u, %u, %u", top->ref_vi_o, top->ref_number_o, top->ref_code_o, ref->vi, ref->number, ref->code);
     }
     if (top->unhold_valid_o != unhold.has_value() || (unhold && top->unhold_vi_o != *unhold)) Fail("unhold is %d for VI %u", top->unhold_valid_o, top->unhold_vi_o);
     for (uint8_t x : kVis) {
@@ -268,7 +268,7 @@ class Judge {
   }
 
   Vi& At(uint8_t v) {
-    if (!vis.count(v)) Fail("VI %u is none of the bench's", v);
+    if (!vis.count(v)) Fail("VI %u is none of the testbench's", v);
     return vis[v];
   }
 
@@ -339,7 +339,7 @@ class Judge {
       }
     } else if (rewound) {
       if (!top->trace_valid_o || top->trace_event_o != hvia::kTraceEventRewound || top->trace_vi_o != rewound_next->first || top->trace_seq_o != (rewound_next->second & 0xffff)) {
-        Fail("going back is not traced");
+        Fail("a rewind is not traced");
       }
     } else if (resumed) {
       if (!top->trace_valid_o || top->trace_event_o != hvia::kTraceEventResumed || top->trace_vi_o != resumed->first || top->trace_seq_o != (resumed->second & 0xffff)) {
@@ -528,7 +528,8 @@ class Judge {
     if (!x.armed || x.deadline > now) return;
     want.timeout = true;
     figures["timeouts"]++;
-    // A sign of life in the clock before, in which the record was read, counts for the next timeout.
+    // A sign of life in the clock before, in which the record was read, counts for the next
+    // timeout.
     if (!x.alive.empty() && x.alive.front() + 2 <= now) {
       if (x.retries >= x.retry_limit && x.retry_limit != 0) figures["cover_alive"]++;
       x.retries = 0;
@@ -602,7 +603,7 @@ class Judge {
       e.status = top->led_status_i & kErrors;
       x.own_next = (x.own_next + 1) % kMessages;
       x.own.push_back(e);
-      if (x.own.size() > kMessages) Fail("VI %u has %zu messages: the bench sent one that has no place", x.index, x.own.size());
+      if (x.own.size() > kMessages) Fail("VI %u has %zu messages: the testbench sent one that has no place", x.index, x.own.size());
       if (go) {
         Begin(x, x.own.back());
         figures["cover_open_goes"]++;
@@ -639,7 +640,7 @@ class Judge {
         if (match && !fresh) figures["retransmitted"]++;
         if (n == 0 && fresh) figures["cover_wrap"]++;
         go = hit && !top->led_last_i && x.running() && !x.stopped && x.room();
-        if (hit && x.ahead() > x.window) Fail("VI %u: %u frames under way, the window is %u", x.index, x.ahead(), x.window);
+        if (hit && x.ahead() > x.window) Fail("VI %u: %u frames in flight, the window is %u", x.index, x.ahead(), x.window);
         if (hit && !go && !top->led_last_i) figures["cover_window_closed"]++;
       } else if (top->led_op_i == kAsk) {
         const bool unbegun = e != nullptr && !e->begun;
@@ -688,7 +689,7 @@ class Judge {
       case hvia::kReceiveReportAcknowledge: {
         const unsigned code = top->rxl_code_i;
         if (!x.live) {
-          // A flush that begins while a refusal is looked up has nobody to count it for.
+          // A flush that begins while a NAK is looked up has nobody to count it for.
           want.stray = top->stat_acknowledge_stray_o && top->flush_i && code > 1 ? true : !(top->flush_i && code > 1 && top->rootp->hvia_send_ledger__DOT__state_q == kScan);
           break;
         }
@@ -813,7 +814,7 @@ class Judge {
     if (e.m->completed) Fail("VI %u: seq %u completes twice", x.index, e.m->seq);
     e.m->completed = true;
     if (e.m->operation == kUnreachable) return;
-    // The other judge: what the peer has.
+    // The second model: what the peer has.
     if (well && !manual && !(e.read() ? e.m->answered : e.m->received)) Fail("VI %u: seq %u completes well, and its peer has not got it", x.index, e.m->seq);
     const uint32_t echo[] = {hvia::kStatusOperationSend, hvia::kStatusOperationRDMAWrite, hvia::kStatusOperationRDMARead};
     next_cpl = Completion{x.index, e.m, status | kDone | echo[e.m->operation] << hvia::kDescriptorStatusOperationLsb, well ? e.m->length : 0, !e.stale};
@@ -886,7 +887,7 @@ class Judge {
     }
   }
 
-  // What the engines told last, for their answers.
+  // What the engines reported last, for their answers.
   Posted led_message, rx_request;
   bool rx_ok = false;
   // A send queue in front of the ledger goes on.
