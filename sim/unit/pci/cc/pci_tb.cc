@@ -737,7 +737,7 @@ class Bench {
   bool mon_frame_n = true, mon_card = false, mon_selected = false, mon_stop = false, mon_abort = false;
   bool mon_received = false, mon_landed = false, mon_addressed = false, mon_wide = false;  // of the clock before
   bool mon_host_write = false, mon_config_write = false;
-  std::deque<bool> landed;  // host writes on their way to the core: with bad parity?
+  std::deque<bool> landed;  // host writes in flight to the core: with bad parity?
   bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# away for two clocks, for one
   uint32_t mon_moved = 0, mon_overstay = 0;
   uint64_t mon_begin = 0;
@@ -870,7 +870,7 @@ void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
   if ((command & both) != hvia::kPciConfigCommandReceivedTargetAbortMask) Fail("status register %08x, want target abort alone", command);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, hvia::kPciConfigCommandReceivedTargetAbortMask, 12);
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
-  if ((command & both) != 0) Fail("status register %08x, want no abort", command);
+  if ((command & both) != 0) Fail("status register %08x, no abort was expected", command);
   if (!(command & hvia::kPciConfigCommandMasterEnableMask)) Fail("clearing status cleared the command register: %08x", command);
   Totals(b, report);
 }

@@ -41,7 +41,8 @@ module hvia_cdc_sync #(
       choice = Width'($urandom);
       changes_q <= changes;
       armed_q   <= 1'b1;
-      meta_q    <= (!armed_q || (changes == changes_q)) ? d_i : (d_i & choice) | (earlier & ~choice);
+      meta_q    <= (!armed_q || (changes == changes_q)) ? d_i
+                                                        : (d_i & choice) | (earlier & ~choice);
       stable_q  <= meta_q;
     end
   end

@@ -2,16 +2,13 @@
 
 // The descriptor path under test, front and back: doorbell, work_queue, descriptor_fetch and
 // receive_store joined through valves, so that back-pressure reaches the inner ports too, and
-// completion behind them. Everything else, from target port to host memory and both engines, is the
-// bench's C++ side.
+// completion behind them. The C++ side models everything else, from target port to host memory and
+// both engines.
 module descriptor_tb #(
     parameter int unsigned W = 32
 ) (
     input  logic           clk_i,
     input  logic           rst_ni,
-    // Faults that the tests of the testbench plant; without them nothing looks at these.
-    /* verilator lint_off UNUSEDSIGNAL */
-    /* verilator lint_on UNUSEDSIGNAL */
     input  logic           enable_i,
     input  logic [255:0]   live_i,
     // Doorbell BAR.

@@ -305,7 +305,7 @@ int main(int argc, char** argv) {
   }
   const std::pair<const char*, uint64_t> figures[] = {
       {"sent_ok", b.sent[0]}, {"sent_gap", b.sent[1]}, {"sent_remote_descriptor", b.sent[2]}, {"sent_rdma_protection", b.sent[3]},
-      {"sent_transport", b.sent[4]}, {"refusals", b.refusals}, {"merged", b.merged}, {"withdrawn", b.withdrawn}, {"forgotten", b.forgotten},
+      {"sent_transport", b.sent[4]}, {"naks", b.refusals}, {"merged", b.merged}, {"withdrawn", b.withdrawn}, {"forgotten", b.forgotten},
       {"gaps_told_before", b.gaps_once}, {"refusals_after_the_first", b.kept}, {"due_by_count", b.counted}, {"full_lists", b.full},
       {"waited_three_clocks", b.waited[3]}};
   unit::PrintAll(figures, 10);

@@ -852,7 +852,7 @@ class Bench {
     }
   }
 
-  // --- Manager: reset and disconnection of a VI, loss of a region ----------------------------------
+  // --- Manager: reset and disconnection of a VI, loss of a region --------------------------------
 
   // The furthest that a VI's work has come in the card.
   enum Held { kIdle, kListed, kOffered, kTranslate, kRead, kWaits, kLinkOwed, kStored, kInJob, kHelds };

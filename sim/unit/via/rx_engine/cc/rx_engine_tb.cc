@@ -115,7 +115,7 @@ enum Outcome {
 };
 const char* const kOutcomeNames[kOutcomes] = {"nothing", "not_for_us", "malformed", "bad_vi", "old_sequence",
     "unsupported", "dropped", "queue_empty", "descriptor_error", "length", "protection", "bus_error", "accepted",
-    "read_limit", "out_of_order", "acknowledgement", "refused"};
+    "read_limit", "out_of_order", "acknowledgement", "naked"};
 
 struct Counts {
   uint64_t outcome[kOutcomes] = {};

@@ -38,11 +38,11 @@ const laneWidth = "  localparam int unsigned LaneW = $clog2(W / 8);"
 
 var plantedFaults = []plantedFault{
 	{name: "writes go one page further", kind: bridge.ErrMemoryFault, catch: fourPages, edits: []verilate.Mutant{
-		{File: "rtl/host/hvia_dma_write.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] planted;\n  assign req_addr_o = FAULT ? planted + 32'd4096 : planted;"},
-		{File: "rtl/host/hvia_dma_write.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(planted),"}}},
+		{File: "rtl/host/hvia_dma_write.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] right;\n  assign req_addr_o = FAULT ? right + 32'd4096 : right;"},
+		{File: "rtl/host/hvia_dma_write.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(right),"}}},
 	{name: "reads go one page further", kind: bridge.ErrMemoryFault, catch: fourPages, edits: []verilate.Mutant{
-		{File: "rtl/host/hvia_dma_read.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] planted;\n  assign req_addr_o = FAULT ? planted + 32'd4096 : planted;"},
-		{File: "rtl/host/hvia_dma_read.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(planted),"}}},
+		{File: "rtl/host/hvia_dma_read.sv", Old: laneWidth, New: laneWidth + "\n  logic [31:0] right;\n  assign req_addr_o = FAULT ? right + 32'd4096 : right;"},
+		{File: "rtl/host/hvia_dma_read.sv", Old: ".burst_addr_o(req_addr_o),", New: ".burst_addr_o(right),"}}},
 	{name: "the walk takes the page behind", catch: fourPages, edits: []verilate.Mutant{
 		{File: "rtl/att/hvia_att_walker.sv", Old: "l2_addr_q <= level2_q[25:2] + page_d;", New: "l2_addr_q <= level2_q[25:2] + page_d + {23'd0, FAULT};"}}},
 	{name: "one offset in a page", catch: shortMessages, edits: []verilate.Mutant{
@@ -92,7 +92,7 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/via/hvia_send_ledger.sv", Old: "assign in_range        = ack_delta <= span;", New: "assign in_range        = ack_delta <= span || (FAULT && ack_delta < 32'd2000);"}}},
 	{name: "a frame that is ahead is taken", catch: reliableHostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "~(reliable & (gap | again | acknowledgement));", New: "~(reliable & ((gap & !FAULT) | again | acknowledgement));"},
-		{File: "rtl/via/hvia_rx_engine.sv", Old: "else if (reliable & gap) outcome_d", New: "else if (reliable & gap & !FAULT) outcome_d"}}},
+		{File: "rtl/via/hvia_rx_engine.sv", Old: "else if (astray | (reliable & gap)) outcome_d", New: "else if (astray | (reliable & gap & !FAULT)) outcome_d"}}},
 	{name: "a NAK does not stand", catch: reliableHostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "reliable & ~stranger & refused_i & ~acknowledgement;", New: "reliable & ~stranger & refused_i & ~acknowledgement & !FAULT;"}}},
 	{name: "an answer of another length is taken", catch: reliableHostility(4000), edits: []verilate.Mutant{
