@@ -18,14 +18,14 @@ var tooLong = map[string]struct{ reason, names string }{
 		agent.go broken_test.go engine.go generate_test.go model_test.go run_test.go`},
 	"Go function": {"to be split into steps or a table", `
 		RunOn Service.join StartHost TestAccountOfMvia TestAccountOfWaits TestBadCommands
-		TestBadParity TestCompletionQueues TestDelaysAreFound TestFaults TestFindings
+		TestBadParity TestCompletionQueues TestDelaysAreFound TestFindings
 		TestFreeMode TestHeldWireBetweenCards TestHostAccessesInBusReset
 		TestMutantFabricIsCaught TestMutantWireIsCaught TestNeverTwice TestPoll
 		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch TestReliableErrors
 		TestReproduceReport TestReproductionPage TestRetryLimit TestSetup TestSignsOfLife
 		TestStates TestTableProperties TestTransportManySegments TestVirtualPrimitives
 		TestWhatBreaks agent.request allowances.stepping busy conversation ethernetFrames
-		flushedClient generator.judge generator.reliableMessage generator.send isolation
+		flushedClient generator.reliableMessage generator.send generator.verify isolation
 		localErrorClient lostFrames machine.hearVia model notifyServer play queueResize
 		randomNode.harvest randomOperationsFindFaults receiveModeration reclaimAt rig.cutOff
 		setup.run softResets speak targetsOf traffic vi.hearReliable withdrawals world.apply`},

@@ -198,4 +198,6 @@ var bugs = []unit.Bug{
 	{"receive completion traced as a send's", completion, "trace_event_o = receive_q ?", "trace_event_o = receive_q && !FAULT ?"},
 }
 
-func TestDescriptorPathFaults(t *testing.T) { unit.MustCatchEach(t, unit.Testbench(t, "descriptor", "W=64"), 60, bugs) }
+func TestDescriptorPathFaults(t *testing.T) {
+	unit.MustCatchEach(t, unit.Testbench(t, "descriptor", "W=64"), 60, bugs)
+}

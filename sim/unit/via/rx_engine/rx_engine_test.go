@@ -87,4 +87,6 @@ var bugs = []unit.Bug{
 	{"the wrong number is NAKed", rx, "say_number = number;", "say_number = FAULT ? expected + 32'd1 : number;"},
 }
 
-func TestReceiveFaults(t *testing.T) { unit.MustCatchEach(t, unit.Testbench(t, "rx_engine", "W=32"), 100, bugs) }
+func TestReceiveFaults(t *testing.T) {
+	unit.MustCatchEach(t, unit.Testbench(t, "rx_engine", "W=32"), 100, bugs)
+}

@@ -117,4 +117,6 @@ var bugs = []unit.Bug{
 	{"the search for a handle leaves out the last VI", ledger, "search_q    <= search_vi_q != '1;", "search_q    <= search_vi_q != (FAULT ? ~hvia_params_pkg::vi_t'(1) : '1);"},
 }
 
-func TestLedgerFaults(t *testing.T) { unit.MustCatchEach(t, unit.Testbench(t, "send_ledger"), 200, bugs) }
+func TestLedgerFaults(t *testing.T) {
+	unit.MustCatchEach(t, unit.Testbench(t, "send_ledger"), 200, bugs)
+}

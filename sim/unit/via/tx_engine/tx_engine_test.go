@@ -71,4 +71,6 @@ var bugs = []unit.Bug{
 	{"job_at_rest", tx, "~desc_valid_i & ~job_valid_i & ~rawtx_valid_i & ~ack_valid_i) | waits)", "~desc_valid_i & (FAULT ? (1'b1) : (~job_valid_i)) & ~rawtx_valid_i & ~ack_valid_i) | waits)"},
 }
 
-func TestTransmitFaults(t *testing.T) { unit.MustCatchEach(t, unit.Testbench(t, "tx_engine", "W=32"), 60, bugs) }
+func TestTransmitFaults(t *testing.T) {
+	unit.MustCatchEach(t, unit.Testbench(t, "tx_engine", "W=32"), 60, bugs)
+}
