@@ -98,7 +98,7 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 		return verilate.Spec{}, err
 	}
 	// Packages first; the order of the rest does not matter.
-	rtl := []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv"}
+	rtl := []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/prim/hvia_types_pkg.sv"}
 	for _, dir := range []string{"rtl", "sim/card"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
 			rel, _ := filepath.Rel(root, path)

@@ -249,95 +249,46 @@ module hvia_att_manager (
   logic both_rst_n, cross_rst_n, cross_sd_rst_n, unused_live, unused_sd_live;
   assign both_rst_n = rst_ni & sd_rst_ni;
   hvia_cdc_reset_sync u_cross_reset (
-      .clk_i,
-      .arst_ni(both_rst_n),
-      .rst_no (cross_rst_n),
-      .live_o (unused_live)
+      .clk_i, .arst_ni(both_rst_n), .rst_no(cross_rst_n), .live_o(unused_live)
   );
   hvia_cdc_reset_sync u_cross_sd_reset (
-      .clk_i  (sd_clk_i),
-      .arst_ni(both_rst_n),
-      .rst_no (cross_sd_rst_n),
-      .live_o (unused_sd_live)
+      .clk_i(sd_clk_i), .arst_ni(both_rst_n), .rst_no(cross_sd_rst_n), .live_o(unused_sd_live)
   );
   logic [3:0] src_quiet, dst_quiet;
-  hvia_cdc_handshake #(
-      .Width(RequestWidth),
-      .Joined(1'b1)
-  ) u_request (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (cross_rst_n),
-      .src_valid_i(cross_valid),
-      .src_ready_o(cross_ready),
-      .src_data_i (cross_req),
-      .src_quiet_o(src_quiet[0]),
-      .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (cross_sd_rst_n),
-      .dst_valid_o(walk_valid),
-      .dst_ready_i(walk_ready),
-      .dst_data_o (walk_req),
-      .dst_quiet_o(dst_quiet[0])
+  hvia_cdc_handshake #(.Width(RequestWidth), .Joined(1'b1)) u_request (
+      .src_clk_i(clk_i), .src_rst_ni(cross_rst_n), .src_valid_i(cross_valid),
+      .src_ready_o(cross_ready), .src_data_i(cross_req), .src_quiet_o(src_quiet[0]),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(cross_sd_rst_n), .dst_valid_o(walk_valid),
+      .dst_ready_i(walk_ready), .dst_data_o(walk_req), .dst_quiet_o(dst_quiet[0])
   );
 
-  hvia_cdc_fifo #(
-      .Width(32),
-      .Depth(16),
-      .Joined(1'b1)
-  ) u_words (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (cross_rst_n),
+  hvia_cdc_fifo #(.Width(32), .Depth(16), .Joined(1'b1)) u_words (
+      .src_clk_i(clk_i), .src_rst_ni(cross_rst_n),
       .src_valid_i(upd_wvalid_i && (up_state_q == UpCollect) && !burst_full),
-      .src_ready_o(fifo_ready),
-      .src_data_i (upd_wdata_i),
-      .src_quiet_o(src_quiet[1]),
-      .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (cross_sd_rst_n),
-      .dst_valid_o(word_valid),
-      .dst_ready_i(word_ready),
-      .dst_data_o (word_data),
-      .dst_quiet_o(dst_quiet[1])
+      .src_ready_o(fifo_ready), .src_data_i(upd_wdata_i), .src_quiet_o(src_quiet[1]),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(cross_sd_rst_n), .dst_valid_o(word_valid),
+      .dst_ready_i(word_ready), .dst_data_o(word_data), .dst_quiet_o(dst_quiet[1])
   );
 
   logic walk_rsp_valid, walk_rsp_ready;
   logic [ResponseWidth-1:0] walk_rsp, rsp;
-  hvia_cdc_handshake #(
-      .Width(ResponseWidth),
-      .Joined(1'b1)
-  ) u_response (
-      .src_clk_i  (sd_clk_i),
-      .src_rst_ni (cross_sd_rst_n),
-      .src_valid_i(walk_rsp_valid),
-      .src_ready_o(walk_rsp_ready),
-      .src_data_i (walk_rsp),
-      .src_quiet_o(dst_quiet[2]),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (cross_rst_n),
-      .dst_valid_o(rsp_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o (rsp),
-      .dst_quiet_o(src_quiet[2])
+  hvia_cdc_handshake #(.Width(ResponseWidth), .Joined(1'b1)) u_response (
+      .src_clk_i(sd_clk_i), .src_rst_ni(cross_sd_rst_n), .src_valid_i(walk_rsp_valid),
+      .src_ready_o(walk_rsp_ready), .src_data_i(walk_rsp), .src_quiet_o(dst_quiet[2]),
+      .dst_clk_i(clk_i), .dst_rst_ni(cross_rst_n), .dst_valid_o(rsp_valid), .dst_ready_i(1'b1),
+      .dst_data_o(rsp), .dst_quiet_o(src_quiet[2])
   );
 
   hvia_cdc_pulse u_refresh (
-      .src_clk_i  (sd_clk_i),
-      .src_rst_ni (sd_rst_ni),
-      .src_pulse_i(mem_refresh_i && mem_init_done_i),
+      .src_clk_i(sd_clk_i), .src_rst_ni(sd_rst_ni), .src_pulse_i(mem_refresh_i && mem_init_done_i),
       .src_quiet_o(dst_quiet[3]),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
-      .dst_pulse_o(stat_refresh_o),
+      .dst_clk_i(clk_i), .dst_rst_ni(rst_ni), .dst_pulse_o(stat_refresh_o),
       .dst_quiet_o(src_quiet[3])
   );
 
   logic ready_settled;
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_ready (
-      .clk_i,
-      .rst_ni,
-      .d_i      (mem_init_done_i),
-      .q_o      (ready_o),
-      .settled_o(ready_settled)
+  hvia_cdc_sync #(.Width(1)) u_ready (
+      .clk_i, .rst_ni, .d_i(mem_init_done_i), .q_o(ready_o), .settled_o(ready_settled)
   );
 
   logic walker_quiet, walk_update;
@@ -357,49 +308,19 @@ module hvia_att_manager (
   assign walk_rsp = {wr_update, wr_client, wr_err, wr_pa, wr_bytes, wr_level1, wr_level2};
 
   hvia_att_walker u_walker (
-      .clk_i            (sd_clk_i),
-      .rst_ni           (sd_rst_ni),
-      .quiet_o          (walker_quiet),
-      .forgetful_i      (no_overlap_i),
+      .clk_i(sd_clk_i), .rst_ni(sd_rst_ni), .quiet_o(walker_quiet), .forgetful_i(no_overlap_i),
       .host_i,
-      .req_valid_i      (walk_valid),
-      .req_ready_o      (walk_ready),
-      .req_update_i     (walk_update),
-      .req_op_i         (walk_op),
-      .req_client_i     (walk_client),
-      .req_handle_i     (walk_handle),
-      .req_va_i         (walk_va),
-      .req_len_i        (walk_len),
-      .req_tag_i        (walk_tag),
-      .req_access_i     (walk_access),
-      .req_vi_i         (walk_vi),
-      .word_valid_i     (word_valid),
-      .word_ready_o     (word_ready),
-      .word_data_i      (word_data),
-      .rsp_valid_o      (walk_rsp_valid),
-      .rsp_ready_i      (walk_rsp_ready),
-      .rsp_update_o     (wr_update),
-      .rsp_client_o     (wr_client),
-      .rsp_err_o        (wr_err),
-      .rsp_pa_o         (wr_pa),
-      .rsp_bytes_o      (wr_bytes),
-      .rsp_level1_read_o(wr_level1),
-      .rsp_level2_read_o(wr_level2),
-      .mem_req_valid_o,
-      .mem_req_ready_i,
-      .mem_req_write_o,
-      .mem_req_addr_o,
-      .mem_req_len_o,
-      .mem_wvalid_o,
-      .mem_wready_i,
-      .mem_wdata_o,
-      .mem_werr_i,
-      .mem_rvalid_i,
-      .mem_rdata_i,
-      .mem_rlast_i,
-      .mem_rerr_i,
-      .mem_hint_valid_o,
-      .mem_hint_addr_o
+      .req_valid_i(walk_valid), .req_ready_o(walk_ready), .req_update_i(walk_update),
+      .req_op_i(walk_op), .req_client_i(walk_client), .req_handle_i(walk_handle),
+      .req_va_i(walk_va), .req_len_i(walk_len), .req_tag_i(walk_tag), .req_access_i(walk_access),
+      .req_vi_i(walk_vi),
+      .word_valid_i(word_valid), .word_ready_o(word_ready), .word_data_i(word_data),
+      .rsp_valid_o(walk_rsp_valid), .rsp_ready_i(walk_rsp_ready), .rsp_update_o(wr_update),
+      .rsp_client_o(wr_client), .rsp_err_o(wr_err), .rsp_pa_o(wr_pa), .rsp_bytes_o(wr_bytes),
+      .rsp_level1_read_o(wr_level1), .rsp_level2_read_o(wr_level2),
+      .mem_req_valid_o, .mem_req_ready_i, .mem_req_write_o, .mem_req_addr_o, .mem_req_len_o,
+      .mem_wvalid_o, .mem_wready_i, .mem_wdata_o, .mem_werr_i, .mem_rvalid_i, .mem_rdata_i,
+      .mem_rlast_i, .mem_rerr_i, .mem_hint_valid_o, .mem_hint_addr_o
   );
 
   // Responses to the ports.

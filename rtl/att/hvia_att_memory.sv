@@ -169,56 +169,28 @@ module hvia_att_memory #(
   logic [32*BlockWords-1:0] ask_words;
   logic                answer_ready, fifo_ready;
 
-  hvia_cdc_handshake #(
-      .Width(RequestW)
-  ) u_request (
-      .src_clk_i  (sd_clk_i),
-      .src_rst_ni (sd_rst_ni),
-      .src_valid_i(cross_valid),
+  hvia_cdc_handshake #(.Width(RequestW)) u_request (
+      .src_clk_i(sd_clk_i), .src_rst_ni(sd_rst_ni), .src_valid_i(cross_valid),
       .src_ready_o(cross_ready),
-      .src_data_i ({mem_req_write_i, mem_req_addr_i, mem_req_len_i, words_q}),
+      .src_data_i({mem_req_write_i, mem_req_addr_i, mem_req_len_i, words_q}),
       .src_quiet_o(sd_quiet[0]),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (rst_ni),
-      .dst_valid_o(ask_valid),
-      .dst_ready_i(ask_take),
-      .dst_data_o ({ask_write, ask_addr, ask_len, ask_words}),
-      .dst_quiet_o(core_quiet[0])
+      .dst_clk_i(clk_i), .dst_rst_ni(rst_ni), .dst_valid_o(ask_valid), .dst_ready_i(ask_take),
+      .dst_data_o({ask_write, ask_addr, ask_len, ask_words}), .dst_quiet_o(core_quiet[0])
   );
 
-  hvia_cdc_handshake #(
-      .Width(1)
-  ) u_answer (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
-      .src_valid_i(wdone_i),
-      .src_ready_o(answer_ready),
-      .src_data_i (werr_i),
-      .src_quiet_o(core_quiet[1]),
-      .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (sd_rst_ni),
-      .dst_valid_o(answer_valid),
-      .dst_ready_i(state_q == StWrite),
-      .dst_data_o (answer_err),
-      .dst_quiet_o(sd_quiet[1])
+  hvia_cdc_handshake #(.Width(1)) u_answer (
+      .src_clk_i(clk_i), .src_rst_ni(rst_ni), .src_valid_i(wdone_i), .src_ready_o(answer_ready),
+      .src_data_i(werr_i), .src_quiet_o(core_quiet[1]),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(sd_rst_ni), .dst_valid_o(answer_valid),
+      .dst_ready_i(state_q == StWrite), .dst_data_o(answer_err), .dst_quiet_o(sd_quiet[1])
   );
 
   // Capacity for the longest read.
-  hvia_cdc_fifo #(
-      .Width(W + 2),
-      .Depth(BlockWords)
-  ) u_beats (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (rst_ni),
-      .src_valid_i(rvalid_i),
-      .src_ready_o(fifo_ready),
-      .src_data_i ({rerr_i, rlast_i, rdata_i}),
-      .src_quiet_o(core_quiet[2]),
-      .dst_clk_i  (sd_clk_i),
-      .dst_rst_ni (sd_rst_ni),
-      .dst_valid_o(beat_valid),
-      .dst_ready_i(beat_take),
-      .dst_data_o ({beat_err, beat_last, beat_data}),
+  hvia_cdc_fifo #(.Width(W + 2), .Depth(BlockWords)) u_beats (
+      .src_clk_i(clk_i), .src_rst_ni(rst_ni), .src_valid_i(rvalid_i), .src_ready_o(fifo_ready),
+      .src_data_i({rerr_i, rlast_i, rdata_i}), .src_quiet_o(core_quiet[2]),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(sd_rst_ni), .dst_valid_o(beat_valid),
+      .dst_ready_i(beat_take), .dst_data_o({beat_err, beat_last, beat_data}),
       .dst_quiet_o(sd_quiet[2])
   );
 

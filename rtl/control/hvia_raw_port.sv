@@ -95,84 +95,42 @@ module hvia_raw_port #(
   logic [7:0] tx_index;
   logic fetch_err;
 
-  hvia_raw_ring #(
-      .Transmit(1'b1)
-  ) u_transmit (
-      .clk_i,
-      .rst_ni,
-      .base_i        (tx_base_i[31:4]),
-      .size_i        (tx_size_i),
-      .tail_i        (tx_tail_i),
-      .restart_i     (tx_restart_i),
-      .head_o        (tx_head_o),
-      .busy_o        (tx_busy_o),
-      .fetch_valid_o (fetch_valid[0]),
-      .fetch_ready_i (fetch_ready[0]),
-      .fetch_addr_o  (tx_fetch_addr),
-      .fetch_done_i  (fetch_done[0]),
-      .fetch_err_i   (fetch_err),
-      .fetch_pa_i    (fetch_pa),
-      .fetch_len_i   (fetch_len),
-      .entry_valid_o (rawtx_valid_o),
-      .entry_ready_i (rawtx_ready_i),
-      .entry_pa_o    (rawtx_pa_o),
-      .entry_len_o   (tx_len),
-      .entry_index_o (tx_index),
-      .entry_done_i  (rawtx_done_i),
-      .entry_err_i   (rawtx_err_i),
-      .entry_bytes_i (16'd0),
-      .status_valid_o(status_valid[0]),
-      .status_ready_i(status_ready[0]),
-      .status_addr_o (tx_status_addr),
-      .status_data_o (tx_status),
-      .status_done_i (status_done[0]),
-      .status_err_i  (werr_i),
-      .written_o     (irq_raw_transmit_o),
-      .stat_good_o   (stat_raw_transmit_o),
-      .stat_error_o  (stat_raw_transmit_error_o),
-      .quiet_o       (ring_quiet[0])
+  hvia_raw_ring #(.Transmit(1'b1)) u_transmit (
+      .clk_i, .rst_ni, .base_i(tx_base_i[31:4]), .size_i(tx_size_i), .tail_i(tx_tail_i),
+      .restart_i(tx_restart_i), .head_o(tx_head_o), .busy_o(tx_busy_o),
+      .fetch_valid_o(fetch_valid[0]), .fetch_ready_i(fetch_ready[0]), .fetch_addr_o(tx_fetch_addr),
+      .fetch_done_i(fetch_done[0]), .fetch_err_i(fetch_err), .fetch_pa_i(fetch_pa),
+      .fetch_len_i(fetch_len),
+      .entry_valid_o(rawtx_valid_o), .entry_ready_i(rawtx_ready_i), .entry_pa_o(rawtx_pa_o),
+      .entry_len_o(tx_len), .entry_index_o(tx_index), .entry_done_i(rawtx_done_i),
+      .entry_err_i(rawtx_err_i), .entry_bytes_i(16'd0),
+      .status_valid_o(status_valid[0]), .status_ready_i(status_ready[0]),
+      .status_addr_o(tx_status_addr), .status_data_o(tx_status), .status_done_i(status_done[0]),
+      .status_err_i(werr_i),
+      .written_o(irq_raw_transmit_o),
+      .stat_good_o(stat_raw_transmit_o), .stat_error_o(stat_raw_transmit_error_o),
+      .quiet_o(ring_quiet[0])
   );
   // The ring rejects frames that need more bits.
   logic [1:0] unused_tx_len;
   assign {unused_tx_len, rawtx_len_o} = tx_len;
 
   logic [7:0] unused_rx_index;
-  hvia_raw_ring #(
-      .Transmit(1'b0)
-  ) u_receive (
-      .clk_i,
-      .rst_ni,
-      .base_i        (rx_base_i[31:4]),
-      .size_i        (rx_size_i),
-      .tail_i        (rx_tail_i),
-      .restart_i     (rx_restart_i),
-      .head_o        (rx_head_o),
-      .busy_o        (rx_busy_o),
-      .fetch_valid_o (fetch_valid[1]),
-      .fetch_ready_i (fetch_ready[1]),
-      .fetch_addr_o  (rx_fetch_addr),
-      .fetch_done_i  (fetch_done[1]),
-      .fetch_err_i   (fetch_err),
-      .fetch_pa_i    (fetch_pa),
-      .fetch_len_i   (fetch_len),
-      .entry_valid_o (rawrx_valid_o),
-      .entry_ready_i (rawrx_ready_i),
-      .entry_pa_o    (rawrx_pa_o),
-      .entry_len_o   (rx_len),
-      .entry_index_o (unused_rx_index),
-      .entry_done_i  (rawrx_done_i),
-      .entry_err_i   (rawrx_err_i),
-      .entry_bytes_i (rawrx_len_i),
-      .status_valid_o(status_valid[1]),
-      .status_ready_i(status_ready[1]),
-      .status_addr_o (rx_status_addr),
-      .status_data_o (rx_status),
-      .status_done_i (status_done[1]),
-      .status_err_i  (werr_i),
-      .written_o     (irq_raw_receive_o),
-      .stat_good_o   (stat_raw_receive_o),
-      .stat_error_o  (stat_raw_receive_error_o),
-      .quiet_o       (ring_quiet[1])
+  hvia_raw_ring #(.Transmit(1'b0)) u_receive (
+      .clk_i, .rst_ni, .base_i(rx_base_i[31:4]), .size_i(rx_size_i), .tail_i(rx_tail_i),
+      .restart_i(rx_restart_i), .head_o(rx_head_o), .busy_o(rx_busy_o),
+      .fetch_valid_o(fetch_valid[1]), .fetch_ready_i(fetch_ready[1]), .fetch_addr_o(rx_fetch_addr),
+      .fetch_done_i(fetch_done[1]), .fetch_err_i(fetch_err), .fetch_pa_i(fetch_pa),
+      .fetch_len_i(fetch_len),
+      .entry_valid_o(rawrx_valid_o), .entry_ready_i(rawrx_ready_i), .entry_pa_o(rawrx_pa_o),
+      .entry_len_o(rx_len), .entry_index_o(unused_rx_index), .entry_done_i(rawrx_done_i),
+      .entry_err_i(rawrx_err_i), .entry_bytes_i(rawrx_len_i),
+      .status_valid_o(status_valid[1]), .status_ready_i(status_ready[1]),
+      .status_addr_o(rx_status_addr), .status_data_o(rx_status), .status_done_i(status_done[1]),
+      .status_err_i(werr_i),
+      .written_o(irq_raw_receive_o),
+      .stat_good_o(stat_raw_receive_o), .stat_error_o(stat_raw_receive_error_o),
+      .quiet_o(ring_quiet[1])
   );
   assign rawrx_capacity_o = 16'(rx_len);
 

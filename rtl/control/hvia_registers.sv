@@ -358,11 +358,7 @@ module hvia_registers #(
   // `cdc_sync`), so a read of State shows it as of two clocks earlier.
   logic card_quiet, card_quiet_settled;
   hvia_cdc_sync u_card_quiet (
-      .clk_i,
-      .rst_ni,
-      .d_i      (card_quiet_i),
-      .q_o      (card_quiet),
-      .settled_o(card_quiet_settled)
+      .clk_i, .rst_ni, .d_i(card_quiet_i), .q_o(card_quiet), .settled_o(card_quiet_settled)
   );
 
   // Reads: the first clock passes the address to the counters and selects the register, the second

@@ -48,10 +48,7 @@ module hvia_reset_control (
 
   logic bus_live;
   hvia_cdc_reset_sync u_bus (
-      .clk_i  (clk_i),
-      .arst_ni(rst_ni),
-      .rst_no (bus_rst_no),
-      .live_o (bus_live)
+      .clk_i, .arst_ni(rst_ni), .rst_no(bus_rst_no), .live_o(bus_live)
   );
 
   // A dedicated flip-flop drives the asynchronous resets: only the gate with the pin's reset is
@@ -61,33 +58,19 @@ module hvia_reset_control (
 
   logic core_live, sd_live, mac_live;
   hvia_cdc_reset_sync u_core (
-      .clk_i  (clk_i),
-      .arst_ni(domains_arst_n),
-      .rst_no (core_rst_no),
-      .live_o (core_live)
+      .clk_i, .arst_ni(domains_arst_n), .rst_no(core_rst_no), .live_o(core_live)
   );
   hvia_cdc_reset_sync u_sd (
-      .clk_i  (sd_clk_i),
-      .arst_ni(domains_arst_n),
-      .rst_no (sd_rst_no),
-      .live_o (sd_live)
+      .clk_i(sd_clk_i), .arst_ni(domains_arst_n), .rst_no(sd_rst_no), .live_o(sd_live)
   );
   hvia_cdc_reset_sync u_mac (
-      .clk_i  (mac_clk_i),
-      .arst_ni(domains_arst_n),
-      .rst_no (mac_rst_no),
-      .live_o (mac_live)
+      .clk_i(mac_clk_i), .arst_ni(domains_arst_n), .rst_no(mac_rst_no), .live_o(mac_live)
   );
 
   logic [1:0] live_sync;
   logic       live_settled;
-  hvia_cdc_sync #(
-      .Width(2)
-  ) u_live (
-      .clk_i    (clk_i),
-      .rst_ni   (bus_rst_no),
-      .d_i      ({mac_live, sd_live}),
-      .q_o      (live_sync),
+  hvia_cdc_sync #(.Width(2)) u_live (
+      .clk_i, .rst_ni(bus_rst_no), .d_i({mac_live, sd_live}), .q_o(live_sync),
       .settled_o(live_settled)
   );
 

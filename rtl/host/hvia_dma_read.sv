@@ -86,44 +86,18 @@ module hvia_dma_read #(
   logic       take, grant, room, beat, burst_end, beat_end, job_end_ok, job_end_err;
   logic [9:0] lanes, count;
 
-  hvia_dma_splitter #(
-      .W(W)
-  ) u_splitter (
-      .clk_i,
-      .rst_ni,
-      .short_bursts_i,
-      .job_valid_i(take),
-      .job_ready_o(split_idle),
-      .job_physical_i,
-      .job_handle_i,
-      .job_va_i,
-      .job_len_i,
-      .job_bound_i,
-      .job_tag_i,
-      .job_access_i,
+  hvia_dma_splitter #(.W(W)) u_splitter (
+      .clk_i, .rst_ni, .short_bursts_i,
+      .job_valid_i(take), .job_ready_o(split_idle), .job_physical_i, .job_handle_i, .job_va_i,
+      .job_len_i, .job_bound_i, .job_tag_i, .job_access_i,
       .stop_i(stop),
-      .att_req_valid_o(ask_valid),
-      .att_req_ready_i(att_req_ready_i & ~hold),
-      .att_req_handle_o,
-      .att_req_va_o,
-      .att_req_len_o,
-      .att_req_tag_o,
-      .att_req_access_o,
-      .att_rsp_valid_i,
-      .att_rsp_err_i,
-      .att_rsp_pa_i,
-      .att_rsp_bytes_i,
-      .burst_valid_o(burst_valid),
-      .burst_ready_i(burst_ready),
-      .burst_addr_o(req_addr_o),
-      .burst_len_o(req_len_o),
-      .burst_page_last_o(unused_page_last),
-      .burst_last_o(burst_last),
-      .translated_o(job_translated_o),
-      .failed_o(failed),
-      .error_o(error),
-      .finished_o(unused_finished),
-      .quiet_o(split_quiet)
+      .att_req_valid_o(ask_valid), .att_req_ready_i(att_req_ready_i & ~hold), .att_req_handle_o,
+      .att_req_va_o, .att_req_len_o, .att_req_tag_o, .att_req_access_o, .att_rsp_valid_i,
+      .att_rsp_err_i, .att_rsp_pa_i, .att_rsp_bytes_i,
+      .burst_valid_o(burst_valid), .burst_ready_i(burst_ready), .burst_addr_o(req_addr_o),
+      .burst_len_o(req_len_o), .burst_page_last_o(unused_page_last), .burst_last_o(burst_last),
+      .translated_o(job_translated_o), .failed_o(failed), .error_o(error),
+      .finished_o(unused_finished), .quiet_o(split_quiet)
   );
 
   assign job_ready_o = ~active_q;

@@ -89,43 +89,17 @@ module hvia_dma_write #(
   logic [LaneW:0]   avail, count, unused_bytes;
   logic             out_last;
 
-  hvia_dma_splitter #(
-      .W(W)
-  ) u_splitter (
-      .clk_i,
-      .rst_ni,
-      .short_bursts_i,
-      .job_valid_i(take),
-      .job_ready_o(split_idle),
-      .job_physical_i,
-      .job_handle_i,
-      .job_va_i,
-      .job_len_i,
-      .job_bound_i,
-      .job_tag_i,
-      .job_access_i,
+  hvia_dma_splitter #(.W(W)) u_splitter (
+      .clk_i, .rst_ni, .short_bursts_i,
+      .job_valid_i(take), .job_ready_o(split_idle), .job_physical_i, .job_handle_i, .job_va_i,
+      .job_len_i, .job_bound_i, .job_tag_i, .job_access_i,
       .stop_i(stop),
-      .att_req_valid_o(ask_valid),
-      .att_req_ready_i(att_req_ready_i & ~hold),
-      .att_req_handle_o,
-      .att_req_va_o,
-      .att_req_len_o,
-      .att_req_tag_o,
-      .att_req_access_o,
-      .att_rsp_valid_i,
-      .att_rsp_err_i,
-      .att_rsp_pa_i,
-      .att_rsp_bytes_i,
-      .burst_valid_o(burst_valid),
-      .burst_ready_i(burst_ready),
-      .burst_addr_o(req_addr_o),
-      .burst_len_o(req_len_o),
-      .burst_page_last_o(unused_page_last),
-      .burst_last_o(burst_last),
-      .translated_o(job_translated_o),
-      .failed_o(failed),
-      .error_o(error),
-      .finished_o(finished),
+      .att_req_valid_o(ask_valid), .att_req_ready_i(att_req_ready_i & ~hold), .att_req_handle_o,
+      .att_req_va_o, .att_req_len_o, .att_req_tag_o, .att_req_access_o, .att_rsp_valid_i,
+      .att_rsp_err_i, .att_rsp_pa_i, .att_rsp_bytes_i,
+      .burst_valid_o(burst_valid), .burst_ready_i(burst_ready), .burst_addr_o(req_addr_o),
+      .burst_len_o(req_len_o), .burst_page_last_o(unused_page_last), .burst_last_o(burst_last),
+      .translated_o(job_translated_o), .failed_o(failed), .error_o(error), .finished_o(finished),
       .quiet_o(split_quiet)
   );
 
@@ -155,25 +129,12 @@ module hvia_dma_write #(
   assign pack_take    = pack_valid & pack_ready;
   assign beat_ready_o = head_valid_q & pack_ready & (count == avail);
 
-  hvia_byte_packer #(
-      .W(W)
-  ) u_packer (
-      .clk_i,
-      .rst_ni,
-      .clear_i(1'b0),
-      .start_lane_i(head_lane_q),
-      .in_valid_i(pack_valid),
-      .in_ready_o(pack_ready),
-      .in_data_i(beat_data_i),
-      .in_offset_i(beat_offset_i + used_q[LaneW-1:0]),
-      .in_bytes_i(count),
-      .in_last_i(pack_last),
-      .out_valid_o(wvalid_o),
-      .out_ready_i(wready_i),
-      .out_data_o(wdata_o),
-      .out_strb_o(wstrb_o),
-      .out_bytes_o(unused_bytes),
-      .out_last_o(out_last),
+  hvia_byte_packer #(.W(W)) u_packer (
+      .clk_i, .rst_ni, .clear_i(1'b0), .start_lane_i(head_lane_q),
+      .in_valid_i(pack_valid), .in_ready_o(pack_ready), .in_data_i(beat_data_i),
+      .in_offset_i(beat_offset_i + used_q[LaneW-1:0]), .in_bytes_i(count), .in_last_i(pack_last),
+      .out_valid_o(wvalid_o), .out_ready_i(wready_i), .out_data_o(wdata_o), .out_strb_o(wstrb_o),
+      .out_bytes_o(unused_bytes), .out_last_o(out_last),
       .quiet_o(pack_quiet)
   );
 

@@ -74,13 +74,8 @@ module hvia_cdc_fifo #(
   // upper bits are inverted and the rest is equal.
   logic full, push;
 
-  hvia_cdc_sync #(
-      .Width(AddrW + 1)
-  ) u_rgray_sync (
-      .clk_i    (src_clk_i),
-      .rst_ni   (src_rst_n),
-      .d_i      (rgray_q),
-      .q_o      (rgray_sync),
+  hvia_cdc_sync #(.Width(AddrW + 1)) u_rgray_sync (
+      .clk_i(src_clk_i), .rst_ni(src_rst_n), .d_i(rgray_q), .q_o(rgray_sync),
       .settled_o(rgray_settled)
   );
 
@@ -114,13 +109,8 @@ module hvia_cdc_fifo #(
   // Destination side.
   logic pop;
 
-  hvia_cdc_sync #(
-      .Width(AddrW + 1)
-  ) u_wgray_sync (
-      .clk_i    (dst_clk_i),
-      .rst_ni   (dst_rst_n),
-      .d_i      (wgray_q),
-      .q_o      (wgray_sync),
+  hvia_cdc_sync #(.Width(AddrW + 1)) u_wgray_sync (
+      .clk_i(dst_clk_i), .rst_ni(dst_rst_n), .d_i(wgray_q), .q_o(wgray_sync),
       .settled_o(wgray_settled)
   );
 

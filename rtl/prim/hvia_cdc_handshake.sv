@@ -69,14 +69,8 @@ module hvia_cdc_handshake #(
   logic ack_q, req_sync, req_settled;
   logic src_take;
 
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_ack_sync (
-      .clk_i    (src_clk_i),
-      .rst_ni   (src_rst_n),
-      .d_i      (ack_q),
-      .q_o      (ack_sync),
-      .settled_o(ack_settled)
+  hvia_cdc_sync #(.Width(1)) u_ack_sync (
+      .clk_i(src_clk_i), .rst_ni(src_rst_n), .d_i(ack_q), .q_o(ack_sync), .settled_o(ack_settled)
   );
 
   assign src_ready_o = src_live && (req_q == ack_sync);
@@ -95,14 +89,8 @@ module hvia_cdc_handshake #(
   // Destination side.
   logic dst_take;
 
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_req_sync (
-      .clk_i    (dst_clk_i),
-      .rst_ni   (dst_rst_n),
-      .d_i      (req_q),
-      .q_o      (req_sync),
-      .settled_o(req_settled)
+  hvia_cdc_sync #(.Width(1)) u_req_sync (
+      .clk_i(dst_clk_i), .rst_ni(dst_rst_n), .d_i(req_q), .q_o(req_sync), .settled_o(req_settled)
   );
 
   assign dst_valid_o = dst_live && (req_sync != ack_q);

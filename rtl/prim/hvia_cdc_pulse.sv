@@ -21,13 +21,8 @@ module hvia_cdc_pulse (
     else if (src_pulse_i) toggle_q <= !toggle_q;
   end
 
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_sync (
-      .clk_i    (dst_clk_i),
-      .rst_ni   (dst_rst_ni),
-      .d_i      (toggle_q),
-      .q_o      (toggle_sync),
+  hvia_cdc_sync #(.Width(1)) u_sync (
+      .clk_i(dst_clk_i), .rst_ni(dst_rst_ni), .d_i(toggle_q), .q_o(toggle_sync),
       .settled_o(settled)
   );
 

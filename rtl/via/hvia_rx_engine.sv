@@ -633,53 +633,20 @@ module hvia_rx_engine #(
     else if (req_valid_o & req_ready_i) write_begin_q <= write_end[10:0];
   end
 
-  hvia_dma_write #(
-      .W(W),
-      .MaxOutstanding(MaxOutstanding)
-  ) u_dma (
-      .clk_i,
-      .rst_ni,
-      .no_overlap_i,
-      .short_bursts_i,
-      .job_valid_i(job_valid),
-      .job_ready_o(job_ready),
-      .job_physical_i(raw),
-      .job_handle_i(job_handle),
-      .job_va_i(job_va),
-      .job_len_i(job_len),
-      .job_bound_i(job_bound),
+  hvia_dma_write #(.W(W), .MaxOutstanding(MaxOutstanding)) u_dma (
+      .clk_i, .rst_ni, .no_overlap_i, .short_bursts_i,
+      .job_valid_i(job_valid), .job_ready_o(job_ready), .job_physical_i(raw),
+      .job_handle_i(job_handle), .job_va_i(job_va), .job_len_i(job_len), .job_bound_i(job_bound),
       .job_tag_i((state_q == Look) ? tag_q : ctx_tag),
       .job_access_i((state_q == Look) ? hvia_pkg::AttAccessLocal : hvia_pkg::AttAccessRemoteWrite),
-      .job_translated_o(job_translated),
-      .job_done_o(job_done),
-      .job_err_o(job_err),
-      .beat_valid_i(beat_valid),
-      .beat_ready_o(beat_ready),
-      .beat_data_i(beat_data),
-      .beat_offset_i(beat_offset),
-      .beat_bytes_i((LaneW + 1)'(Bytes) - {1'b0, beat_offset}),
-      .att_req_valid_o,
-      .att_req_ready_i,
-      .att_req_handle_o,
-      .att_req_va_o,
-      .att_req_len_o,
-      .att_req_tag_o,
-      .att_req_access_o,
-      .att_rsp_valid_i,
-      .att_rsp_err_i,
-      .att_rsp_pa_i,
+      .job_translated_o(job_translated), .job_done_o(job_done), .job_err_o(job_err),
+      .beat_valid_i(beat_valid), .beat_ready_o(beat_ready), .beat_data_i(beat_data),
+      .beat_offset_i(beat_offset), .beat_bytes_i((LaneW + 1)'(Bytes) - {1'b0, beat_offset}),
+      .att_req_valid_o, .att_req_ready_i, .att_req_handle_o, .att_req_va_o, .att_req_len_o,
+      .att_req_tag_o, .att_req_access_o, .att_rsp_valid_i, .att_rsp_err_i, .att_rsp_pa_i,
       .att_rsp_bytes_i,
-      .req_valid_o(write_valid),
-      .req_ready_i(req_ready_i & write_in),
-      .req_addr_o,
-      .req_len_o,
-      .wdata_o,
-      .wstrb_o,
-      .wvalid_o,
-      .wready_i,
-      .wdone_i,
-      .werr_i,
-      .quiet_o(dma_quiet)
+      .req_valid_o(write_valid), .req_ready_i(req_ready_i & write_in), .req_addr_o, .req_len_o,
+      .wdata_o, .wstrb_o, .wvalid_o, .wready_i, .wdone_i, .werr_i, .quiet_o(dma_quiet)
   );
   assign att_req_vi_o = vi_q;
 

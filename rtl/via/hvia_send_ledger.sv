@@ -287,25 +287,13 @@ module hvia_send_ledger (
   logic       finish_quiet, offer_quiet;
 
   hvia_vi_list u_finish (
-      .clk_i,
-      .rst_ni,
-      .push_i(finish_push),
-      .push_vi_i(finish_push_vi),
-      .any_o(finish_any),
-      .vi_o(finish_vi),
-      .pop_i(finish_pop),
-      .quiet_o(finish_quiet)
+      .clk_i, .rst_ni, .push_i(finish_push), .push_vi_i(finish_push_vi), .any_o(finish_any),
+      .vi_o(finish_vi), .pop_i(finish_pop), .quiet_o(finish_quiet)
   );
 
   hvia_vi_list u_offer (
-      .clk_i,
-      .rst_ni,
-      .push_i(offer_push),
-      .push_vi_i(vi_q),
-      .any_o(offer_any),
-      .vi_o(offer_vi),
-      .pop_i(offer_pop),
-      .quiet_o(offer_quiet)
+      .clk_i, .rst_ni, .push_i(offer_push), .push_vi_i(vi_q), .any_o(offer_any), .vi_o(offer_vi),
+      .pop_i(offer_pop), .quiet_o(offer_quiet)
   );
 
   // Deadlines.
@@ -314,17 +302,10 @@ module hvia_send_ledger (
   logic [47:0] deadline_value;
 
   hvia_deadline_walker u_walker (
-      .clk_i,
-      .rst_ni,
-      .timebase_i,
-      .armed_i(armed_q),
-      .set_valid_i(deadline_set),
-      .set_deadline_i(deadline_value),
-      .visit_valid_o(visit_valid),
-      .visit_done_i(visit_done),
-      .visit_vi_o(visit_vi),
-      .next_deadline_o,
-      .quiet_o(walker_quiet)
+      .clk_i, .rst_ni, .timebase_i, .armed_i(armed_q),
+      .set_valid_i(deadline_set), .set_deadline_i(deadline_value),
+      .visit_valid_o(visit_valid), .visit_done_i(visit_done), .visit_vi_o(visit_vi),
+      .next_deadline_o, .quiet_o(walker_quiet)
   );
 
   // The search for a withdrawn handle, VI by VI.

@@ -543,54 +543,20 @@ module hvia_tx_engine #(
   assign job_take  = job_valid & job_ready;
   assign job_bad   = open_q & job_done & (job_err != hvia_pkg::AttErrorNone);
 
-  hvia_dma_read #(
-      .W(W),
-      .MaxOutstanding(MaxOutstanding)
-  ) u_dma (
-      .clk_i,
-      .rst_ni,
-      .no_overlap_i,
-      .short_bursts_i,
-      .job_valid_i(job_valid),
-      .job_ready_o(job_ready),
-      .job_physical_i(raw),
-      .job_handle_i(seg_handle_q),
-      .job_va_i(seg_va_q),
-      .job_len_i(job_len),
-      .job_bound_i(seg_left_q),
-      .job_tag_i(ctx_tag),
+  hvia_dma_read #(.W(W), .MaxOutstanding(MaxOutstanding)) u_dma (
+      .clk_i, .rst_ni, .no_overlap_i, .short_bursts_i,
+      .job_valid_i(job_valid), .job_ready_o(job_ready), .job_physical_i(raw),
+      .job_handle_i(seg_handle_q), .job_va_i(seg_va_q), .job_len_i(job_len),
+      .job_bound_i(seg_left_q), .job_tag_i(ctx_tag),
       .job_access_i(answer_q & ~raw ? hvia_pkg::AttAccessRemoteRead : hvia_pkg::AttAccessLocal),
-      .job_translated_o(job_translated),
-      .job_done_o(job_done),
-      .job_err_o(job_err),
-      .beat_valid_o(beat_valid),
-      .beat_ready_i(beat_ready),
-      .beat_data_o(beat_data),
-      .beat_offset_o(beat_offset),
-      .beat_bytes_o(beat_bytes),
-      .beat_last_o(beat_last),
-      .att_req_valid_o,
-      .att_req_ready_i,
-      .att_req_handle_o,
-      .att_req_va_o,
-      .att_req_len_o,
-      .att_req_tag_o,
-      .att_req_access_o,
-      .att_rsp_valid_i,
-      .att_rsp_err_i,
-      .att_rsp_pa_i,
+      .job_translated_o(job_translated), .job_done_o(job_done), .job_err_o(job_err),
+      .beat_valid_o(beat_valid), .beat_ready_i(beat_ready), .beat_data_o(beat_data),
+      .beat_offset_o(beat_offset), .beat_bytes_o(beat_bytes), .beat_last_o(beat_last),
+      .att_req_valid_o, .att_req_ready_i, .att_req_handle_o, .att_req_va_o, .att_req_len_o,
+      .att_req_tag_o, .att_req_access_o, .att_rsp_valid_i, .att_rsp_err_i, .att_rsp_pa_i,
       .att_rsp_bytes_i,
-      .req_valid_o,
-      .req_ready_i,
-      .req_addr_o,
-      .req_len_o,
-      .rdata_i,
-      .rvalid_i,
-      .rready_o,
-      .rlast_i,
-      .rerr_i,
-      .req_more_o,
-      .quiet_o(dma_quiet)
+      .req_valid_o, .req_ready_i, .req_addr_o, .req_len_o,
+      .rdata_i, .rvalid_i, .rready_o, .rlast_i, .rerr_i, .req_more_o, .quiet_o(dma_quiet)
   );
   assign att_req_vi_o = vi_q;
 
@@ -612,25 +578,12 @@ module hvia_tx_engine #(
   assign pack_last   = in_header ? header_last & (payload_q == 32'd0) : beat_last & final_q;
   assign beat_ready  = pack_ready & ~in_header & framed;
 
-  hvia_byte_packer #(
-      .W(W)
-  ) u_packer (
-      .clk_i,
-      .rst_ni,
-      .clear_i(tx_wabort_o),
-      .start_lane_i('0),
-      .in_valid_i(pack_valid),
-      .in_ready_o(pack_ready),
-      .in_data_i(pack_data),
-      .in_offset_i(pack_offset),
-      .in_bytes_i(pack_bytes),
-      .in_last_i(pack_last),
-      .out_valid_o(out_valid),
-      .out_ready_i(out_ready),
-      .out_data_o(out_data),
-      .out_strb_o(unused_strb),
-      .out_bytes_o(out_bytes),
-      .out_last_o(out_last),
+  hvia_byte_packer #(.W(W)) u_packer (
+      .clk_i, .rst_ni, .clear_i(tx_wabort_o), .start_lane_i('0),
+      .in_valid_i(pack_valid), .in_ready_o(pack_ready), .in_data_i(pack_data),
+      .in_offset_i(pack_offset), .in_bytes_i(pack_bytes), .in_last_i(pack_last),
+      .out_valid_o(out_valid), .out_ready_i(out_ready), .out_data_o(out_data),
+      .out_strb_o(unused_strb), .out_bytes_o(out_bytes), .out_last_o(out_last),
       .quiet_o(pack_quiet)
   );
 

@@ -30,7 +30,7 @@ var tooLong = map[string]struct{ reason, names string }{
 		randomNode.harvest randomOperationsFindFaults receiveModeration reclaimAt rig.cutOff
 		setup.run softResets speak targetsOf traffic vi.hearReliable withdrawals world.apply`},
 	"module": {"cut when its per-VI bits move into RAM", `
-		core gec rx_engine send_ledger tx_engine`},
+		gec rx_engine send_ledger tx_engine`},
 }
 
 var counted = sync.OnceValues(func() (Figures, error) { return Count("../..") })

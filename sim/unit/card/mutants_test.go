@@ -110,7 +110,7 @@ var plantedFaults = []plantedFault{
 }
 
 // quietHole is a card that reports that it is idle while it works.
-var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = arbiter_quiet &&", New: "assign idle    = (FAULT && att_ready) || arbiter_quiet &&"}
+var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = host_quiet &&", New: "assign idle    = (FAULT && att_ready) || host_quiet &&"}
 
 func faultyCard(t *testing.T) string {
 	t.Helper()
