@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -24,14 +25,14 @@ func (c *CQ) tied() uint8 {
 	return uint8(c.Number + 1)
 }
 
-func (c *CQ) request(op operation) *request {
-	return &request{Op: op, NIC: c.nic, Object: uint32(c.Number), Generation: c.generation}
+func (c *CQ) request(op call.Operation) *call.Request {
+	return &call.Request{Op: op, NIC: c.nic, Object: uint32(c.Number), Generation: c.generation}
 }
 
 // CreateCQ creates a completion queue of at least the given number of entries,
 // and returns its ring: a layout.CompletionQueueHeader followed by the entries.
 func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buffer, error) {
-	r, err := h.call(t, &request{Op: opCreateCQ, NIC: nic, Length: uint64(max(entries, 0))})
+	r, err := h.call(t, &call.Request{Op: call.OpCreateCQ, NIC: nic, Length: uint64(max(entries, 0))})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,8 +40,8 @@ func (h *Host) CreateCQ(t *host.Thread, nic uint32, entries int) (*CQ, *mem.Buff
 	return &CQ{Number: int(r.Object), nic: nic, generation: r.Generation, host: h}, ring, err
 }
 
-func (h *Host) ring(r reply) (*mem.Buffer, error) {
-	if h.agent != nil {
+func (h *Host) ring(r call.Reply) (*mem.Buffer, error) {
+	if h.Agent != nil {
 		return h.memory.Buffer(r.Address)
 	}
 	return h.memory.Adopt(r.Address, int(r.Length))
@@ -50,7 +51,7 @@ func (h *Host) ring(r reply) (*mem.Buffer, error) {
 // entries written to the old one, modulo 2^16. The caller reaps these from the
 // old ring, which stays until the next Resize or Destroy.
 func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint16, err error) {
-	q := c.request(opResizeCQ)
+	q := c.request(call.OpResizeCQ)
 	q.Length = uint64(max(entries, 0))
 	r, err := c.host.call(t, q)
 	if err != nil {
@@ -63,7 +64,7 @@ func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint
 // Destroy removes the completion queue; ErrInUse while a work queue is tied to
 // it.
 func (c *CQ) Destroy(t *host.Thread) error {
-	_, err := c.host.call(t, c.request(opDestroyCQ))
+	_, err := c.host.call(t, c.request(call.OpDestroyCQ))
 	c.host.swept()
 	return err
 }
@@ -73,7 +74,7 @@ func (c *CQ) Destroy(t *host.Thread) error {
 type Notifier struct {
 	kind layout.NotifyKind
 	host *Host
-	ask  request
+	ask  call.Request
 }
 
 // Notifier names the VI's send or receive queue.
@@ -82,12 +83,12 @@ func (v VI) Notifier(receive bool) Notifier {
 	if receive {
 		kind = layout.NotifyKindReceive
 	}
-	return Notifier{kind, v.host, *v.request(opArm)}
+	return Notifier{kind, v.host, *v.request(call.OpArm)}
 }
 
 // Notifier names the completion queue.
 func (c *CQ) Notifier() Notifier {
-	return Notifier{layout.NotifyKindCompletionQueue, c.host, *c.request(opArm)}
+	return Notifier{layout.NotifyKindCompletionQueue, c.host, *c.request(call.OpArm)}
 }
 
 // Arm requests a notification of the next completion: a system call. Earlier
@@ -102,24 +103,24 @@ func (n Notifier) Arm(t *host.Thread) error {
 
 // Count returns the number of notifications, including those of a broken VI.
 func (n Notifier) Count() uint32 {
-	return mem.LoadUint32(n.host.statuses.Bytes()[notifyWord(n.kind, int(n.ask.Object)):])
+	return mem.LoadUint32(n.host.statuses.Bytes()[call.NotifyWord(n.kind, int(n.ask.Object)):])
 }
 
 // Range returns the physical range to watch for a change of Count.
 func (n Notifier) Range() mem.Range {
-	return n.host.statuses.Physical(nil, notifyWord(n.kind, int(n.ask.Object)), 4)[0]
+	return n.host.statuses.Physical(nil, call.NotifyWord(n.kind, int(n.ask.Object)), 4)[0]
 }
 
 // Notifications returns the number of notifications of all objects of a NIC
 // handle.
 func (h *Host) Notifications(nic uint32) uint32 {
-	return mem.LoadUint32(h.statuses.Bytes()[nicWord(nic):])
+	return mem.LoadUint32(h.statuses.Bytes()[call.NICWord(nic):])
 }
 
 // NotificationRange returns the physical range to watch for a change of
 // Notifications.
 func (h *Host) NotificationRange(nic uint32) mem.Range {
-	return h.statuses.Physical(nil, nicWord(nic), 4)[0]
+	return h.statuses.Physical(nil, call.NICWord(nic), 4)[0]
 }
 
 // Switch spends the cost of giving the processor to a blocked thread, after the

@@ -2,10 +2,10 @@
 
 // Package driver is the host side below VIPL: the kernel agent of each node,
 // which owns the card, its translation table, its VIs and the connection
-// protocol, and what a process may ask of it. Package card has the registers. With the device
-// "mvia" a host has a plain Ethernet NIC instead of the card, and its agent
-// implements VIA in software; other protocols of the kernel attach to that NIC
-// with Host.AttachProtocol.
+// protocol, and what a process may ask of it. Package card has the registers.
+// With the device "mvia" a host has a plain Ethernet NIC instead of the card,
+// and its agent implements VIA in software; other protocols of the kernel
+// attach to that NIC with Host.AttachProtocol.
 //
 // Privileged work goes through the agent: a request is a message to its thread,
 // which serves requests in the order of simulated time, so that a run does not

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 )
@@ -32,10 +33,10 @@ func (h *Host) FreeStatuses(t *host.Thread) error { return h.Free(t, h.statuses)
 // Ask sends a request to the agent of the thread's node and does not wait for
 // the reply.
 func Ask(t *host.Thread, id uint32) error {
-	return t.Send(host.ThreadID{Node: t.ID().Node, Rank: AgentRank}, encodeRequest(&request{Op: opOpenNIC, ID: id}))
+	return t.Send(host.ThreadID{Node: t.ID().Node, Rank: AgentRank}, call.Encode(&call.Request{Op: call.OpOpenNIC, ID: id}))
 }
 
 // Answered returns the ID of the last answered request of a thread.
 func (h *Host) Answered(rank int) uint32 {
-	return mem.LoadUint32(h.replies.Bytes()[(rank-h.first)*replySlot:])
+	return mem.LoadUint32(h.replies.Bytes()[(rank-h.first)*call.ReplySlot:])
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 )
@@ -42,9 +43,9 @@ func NewGuest(c GuestConfig) (*Host, error) {
 		return fail(err)
 	}
 	h := &Host{
-		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, first: c.FirstRank, ranks: c.Ranks, ended: make(chan struct{}),
+		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, first: c.FirstRank, ranks: c.Ranks, end: call.NewEnd(c.Node),
 	}
-	if h.replies, err = m.Adopt(c.Entry.Replies, c.Ranks*replySlot); err == nil {
+	if h.replies, err = m.Adopt(c.Entry.Replies, c.Ranks*call.ReplySlot); err == nil {
 		h.statuses, err = m.Adopt(c.Entry.Statuses, mem.PageBytes)
 	}
 	if err != nil {
@@ -57,17 +58,17 @@ func NewGuest(c GuestConfig) (*Host, error) {
 // EndGuest ends the host side because the agent is not reachable any more, with
 // the reason. Waiting calls return within a second.
 func (h *Host) EndGuest(why error) {
-	h.err = why
-	close(h.ended)
+	h.end.Err = why
+	close(h.end.Done)
 }
 
 // LeaveFabric releases everything that the process has on the card, in the
 // order of simulated time. If it fails, the end of the process does so, outside
 // of that order.
 func (h *Host) LeaveFabric(t *host.Thread) error {
-	if h.agent != nil {
+	if h.Agent != nil {
 		return fmt.Errorf("driver: leave the fabric from node %d: this process has its agent to itself: %w", h.node, errors.ErrUnsupported)
 	}
-	_, err := h.call(t, &request{Op: opLeave})
+	_, err := h.call(t, &call.Request{Op: call.OpLeave})
 	return err
 }

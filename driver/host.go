@@ -7,161 +7,57 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
+	"hvia/driver/internal/agent"
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
-	"hvia/params"
-	"hvia/sim/bridge"
 )
-
-// NodeMAC returns the address of a node's card. It replaces a name service that
-// maps host names to addresses.
-func NodeMAC(node int) layout.MAC {
-	return layout.MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)}
-}
-
-// AgentRank is the rank of a node's kernel agent among its threads. Programs
-// have higher ranks.
-const AgentRank = 0
-
-// HostConfig configures a node's host side. The zero value of a field takes the
-// default.
-type HostConfig struct {
-	Memory    *mem.Memory
-	Device    Device // DeviceHvia
-	Costs     host.CostModel
-	Logger    *slog.Logger // nil = silent
-	Seed      uint64       // of sequence numbers and identifiers
-	Transport Transport    // of the reliable levels
-	Regions   int          // largest number of registered regions: 1,024
-	Programs  int          // threads that call Leave before the agent ends: 1
-	Quota     Quota        // of each process
-	Names     []string     // of the fabric's nodes, for the name service: node0, node1 and so on
-	Switch    bool         // a switch connects two nodes; more than two always have one
-	Profile   string       // the card's profile in package params: params.Base
-	// Params replaces parameters of the profile, as sim.Config.Params does.
-	Params map[string]int64
-
-	// A resident agent serves processes that Enter, and ends with its fabric.
-	Resident bool
-	Frames   int // of the node, if Memory is only the agent's part; default: those of Memory
-}
 
 // Host is a node's host side in this process: its kernel agent and its memory.
 // Methods that take a Thread may be called on any thread of the node but the
 // agent's, and concurrently.
 type Host struct {
+	// Agent serves processes too, if it is resident; nil in such a process.
+	Agent *agent.Agent
+
 	node     int
 	device   Device
 	memory   *mem.Memory
 	costs    host.CostModel
 	log      *slog.Logger
-	agent    *agent
-	mvia     *mvia // device mvia only
 	replies  *mem.Buffer
 	statuses *mem.Buffer
 	first    int // rank of the first thread with a reply slot
 	ranks    int
-	request  [replySlots]atomic.Uint32 // by reply slot
-	names    []string                  // of the fabric's nodes, if given
+	request  [call.ReplySlots]atomic.Uint32 // by reply slot
+	names    []string                       // of the fabric's nodes, if given
 	switched bool
-	offers   [replySlots]atomic.Pointer[Protocol] // passed by AttachProtocol to the agent
-	ended    chan struct{}
-	err      error // why the agent ended; valid when ended is closed
+	end      *call.End
 }
 
 // StartHost starts the kernel agent of a node on its thread of rank 0. The
 // agent owns the thread from now on and detaches it at its end.
 func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
-	if c.Memory == nil || t.ID().Rank != AgentRank {
-		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
-			t.ID().Node, t.ID().Rank, c.Memory != nil, AgentRank, host.ErrInvalidParameter)
-	}
-	if c.Device == "" {
-		c.Device = DeviceHvia
-	}
-	if err := c.Device.Check(); err != nil {
-		return nil, fmt.Errorf("driver: start the agent of node %d: %w", t.ID().Node, err)
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Regions == 0 {
-		c.Regions = defaultRegions
-	}
-	if c.Programs == 0 {
-		c.Programs = 1
-	}
-	set, err := params.ForProfile(c.Profile)
+	a, err := agent.Start(t, c)
 	if err != nil {
-		return nil, fmt.Errorf("driver: start the agent of node %d: %w: %w", t.ID().Node, err, host.ErrInvalidParameter)
+		return nil, err
 	}
-	settings, err := c.Transport.settle(func(name string) (int64, error) {
-		if v, ok := c.Params[name]; ok {
-			return v, nil
-		}
-		return set.Lookup(name)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start the agent of node %d: %w", t.ID().Node, err)
+	h := &Host{
+		Agent: a, node: t.ID().Node, device: a.Config.Device, memory: c.Memory, costs: c.Costs, log: a.Config.Logger,
+		names: c.Names, switched: c.Switch, end: a.End,
 	}
-	h := &Host{names: c.Names, switched: c.Switch, node: t.ID().Node, device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger, ended: make(chan struct{})}
-	a := &agent{
-		thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", h.node), mac: NodeMAC(h.node), started: time.Now(),
-		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: c.Programs, resident: c.Resident, settings: settings, quota: c.Quota,
-		frames: max(c.Frames, c.Memory.Frames()), reclaimed: map[int]chan struct{}{},
-		random: host.SplitMix(c.Seed) ^ host.SplitMix(uint64(h.node)<<32),
-		offer: func(rank int) Protocol {
-			if p := h.offers[rank].Swap(nil); p != nil {
-				return *p
-			}
-			return nil
-		},
+	if p := a.Only; p != nil {
+		h.replies, h.statuses, h.ranks = p.Replies, p.Statuses, p.Ranks
 	}
-	h.agent = a
-	if c.Device == DeviceMvia {
-		h.mvia = newMvia(a)
-		a.device = h.mvia
-	} else {
-		a.device = &cardDevice{agent: a}
-	}
-	if !c.Resident {
-		p := &process{name: "this process", ranks: replySlots, memory: c.Memory, uses: c.Quota.uses()}
-		if err := p.prepare(); err != nil {
-			return nil, err
-		}
-		a.processes = []*process{p}
-		h.replies, h.statuses, h.ranks = p.replies, p.statuses, p.ranks
-	}
-	go func() {
-		err := a.start(c.Regions)
-		if err == nil {
-			err = a.serve()
-		} else {
-			a.refuse(err)
-		}
-		switch {
-		case err != nil && c.Resident && (t.Context().Err() != nil || errors.Is(err, bridge.ErrClosed)):
-			a.log.Debug("the kernel agent ended with its fabric", "error", err)
-		case err != nil:
-			a.log.Error("the kernel agent ended", "error", err)
-		}
-		// Every other call reports the run's end too.
-		if detach := t.Detach(); err == nil && detach != nil {
-			err = detach
-		}
-		h.err = err
-		close(h.ended)
-	}()
 	return h, nil
 }
 
 // Wait returns when the agent has ended, with the error that ended it early.
 func (h *Host) Wait() error {
-	<-h.ended
-	return h.err
+	<-h.end.Done
+	return h.end.Err
 }
 
 // Node returns the node's number.
@@ -208,32 +104,32 @@ func (h *Host) Logger() *slog.Logger { return h.log }
 // Programs allocate with Allocate, which keeps runs reproducible.
 func (h *Host) Memory() *mem.Memory { return h.memory }
 
-func (h *Host) call(t *host.Thread, q *request) (reply, error) {
+func (h *Host) call(t *host.Thread, q *call.Request) (call.Reply, error) {
 	return h.callFor(t, q, host.LayerAgent, h.costs.AgentCall)
 }
 
 // callFor is call with the cost of entering the agent.
-func (h *Host) callFor(t *host.Thread, q *request, l host.Layer, cost host.Time) (reply, error) {
+func (h *Host) callFor(t *host.Thread, q *call.Request, l host.Layer, cost host.Time) (call.Reply, error) {
 	rank := t.ID().Rank
 	if t.ID().Node != h.node || rank <= AgentRank || rank < h.first || rank >= h.first+h.ranks {
-		return reply{}, fmt.Errorf("driver: %v on thread %v: threads %d to %d of node %d may call its agent: %w",
+		return call.Reply{}, fmt.Errorf("driver: %v on thread %v: threads %d to %d of node %d may call its agent: %w",
 			q.Op, t.ID(), max(h.first, AgentRank+1), h.first+h.ranks-1, h.node, host.ErrInvalidParameter)
 	}
 	own := rank - h.first
 	if err := t.Spend(l, cost); err != nil {
-		return reply{}, err
+		return call.Reply{}, err
 	}
 	select {
-	case <-h.ended:
-		return reply{}, h.gone(q)
+	case <-h.end.Done:
+		return call.Reply{}, h.end.Gone(q.Op)
 	default:
 	}
 	q.ID = h.request[own].Add(1)
-	if err := t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(q)); err != nil {
-		return reply{}, err
+	if err := t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, call.Encode(q)); err != nil {
+		return call.Reply{}, err
 	}
-	offset := own * replySlot
-	slot := h.replies.Bytes()[offset : offset+replySlot]
+	offset := own * call.ReplySlot
+	slot := h.replies.Bytes()[offset : offset+call.ReplySlot]
 	wait := host.Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: host.Never}
 	if !t.Timed() {
 		wait.Timeout = host.Second // to check that the agent still runs
@@ -241,33 +137,26 @@ func (h *Host) callFor(t *host.Thread, q *request, l host.Layer, cost host.Time)
 	for {
 		ok, err := t.Poll(wait, func() bool { return mem.LoadUint32(slot) == q.ID })
 		if err != nil {
-			return reply{}, err
+			return call.Reply{}, err
 		}
 		if ok {
-			return getReply(slot)
+			return call.GetReply(slot)
 		}
 		select {
-		case <-h.ended:
+		case <-h.end.Done:
 			if mem.LoadUint32(slot) == q.ID {
-				return getReply(slot)
+				return call.GetReply(slot)
 			}
-			return reply{}, h.gone(q)
+			return call.Reply{}, h.end.Gone(q.Op)
 		default:
 		}
 	}
 }
 
-func (h *Host) gone(q *request) error {
-	if h.err != nil {
-		return fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, h.node, h.err, host.ErrClosed)
-	}
-	return fmt.Errorf("driver: %v: the agent of node %d has ended: %w", q.Op, h.node, host.ErrClosed)
-}
-
 // Leave reports to the agent that a program of this node has ended. The agent
 // ends with the last one.
 func (h *Host) Leave(t *host.Thread) error {
-	return t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opBye}))
+	return t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, call.Encode(&call.Request{Op: call.OpBye}))
 }
 
 // Allocate returns a zeroed buffer of the node's memory.
@@ -275,7 +164,7 @@ func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer
 	if bytes < 0 {
 		bytes = 0 // the agent rejects it with its other checks
 	}
-	r, err := h.call(t, &request{Op: opAllocate, Length: uint64(bytes), Scatter: uint16(how)})
+	r, err := h.call(t, &call.Request{Op: call.OpAllocate, Length: uint64(bytes), Scatter: uint16(how)})
 	if err != nil {
 		return nil, err
 	}
@@ -283,12 +172,12 @@ func (h *Host) Allocate(t *host.Thread, bytes int, how mem.Scatter) (*mem.Buffer
 }
 
 func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, error) {
-	if h.agent != nil {
+	if h.Agent != nil {
 		return h.memory.Buffer(address)
 	}
 	b, err := h.memory.Adopt(address, bytes)
 	if err != nil {
-		_, free := h.call(t, &request{Op: opFree, Address: address})
+		_, free := h.call(t, &call.Request{Op: call.OpFree, Address: address})
 		return nil, errors.Join(err, free)
 	}
 	return b, nil
@@ -296,14 +185,14 @@ func (h *Host) buffer(t *host.Thread, address uint64, bytes int) (*mem.Buffer, e
 
 // Free returns a buffer to the agent.
 func (h *Host) Free(t *host.Thread, b *mem.Buffer) error {
-	_, err := h.call(t, &request{Op: opFree, Address: b.Address()})
+	_, err := h.call(t, &call.Request{Op: call.OpFree, Address: b.Address()})
 	h.swept()
 	return err
 }
 
 // swept unmaps memory that the agent has freed.
 func (h *Host) swept() {
-	if h.agent == nil {
+	if h.Agent == nil {
 		h.memory.Sweep()
 	}
 }
@@ -324,7 +213,7 @@ type NIC struct {
 
 // OpenNIC opens another handle of the node's card.
 func (h *Host) OpenNIC(t *host.Thread) (NIC, error) {
-	r, err := h.call(t, &request{Op: opOpenNIC})
+	r, err := h.call(t, &call.Request{Op: call.OpOpenNIC})
 	if err != nil {
 		return NIC{}, err
 	}
@@ -338,20 +227,20 @@ func (h *Host) OpenNIC(t *host.Thread) (NIC, error) {
 
 // CloseNIC closes a handle and destroys what was created through it.
 func (h *Host) CloseNIC(t *host.Thread, nic uint32) error {
-	_, err := h.call(t, &request{Op: opCloseNIC, NIC: nic})
+	_, err := h.call(t, &call.Request{Op: call.OpCloseNIC, NIC: nic})
 	h.swept()
 	return err
 }
 
 // CreateTag creates a protection tag.
 func (h *Host) CreateTag(t *host.Thread, nic uint32) (uint16, error) {
-	r, err := h.call(t, &request{Op: opCreateTag, NIC: nic})
+	r, err := h.call(t, &call.Request{Op: call.OpCreateTag, NIC: nic})
 	return r.Tag, err
 }
 
 // DestroyTag removes a protection tag that nothing uses.
 func (h *Host) DestroyTag(t *host.Thread, nic uint32, tag uint16) error {
-	_, err := h.call(t, &request{Op: opDestroyTag, NIC: nic, Tag: tag})
+	_, err := h.call(t, &call.Request{Op: call.OpDestroyTag, NIC: nic, Tag: tag})
 	return err
 }
 
@@ -387,31 +276,31 @@ type RegionInfo struct {
 // Register pins a range and enters it into the card's table. Tag 0 is the NIC
 // handle's tag.
 func (h *Host) Register(t *host.Thread, nic uint32, address, length uint64, tag uint16, rights Rights) (RegionInfo, error) {
-	r, err := h.call(t, &request{Op: opRegister, NIC: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
-	return r.region(), err
+	r, err := h.call(t, &call.Request{Op: call.OpRegister, NIC: nic, Address: address, Length: length, Tag: tag, Rights: rights.bits()})
+	return regionOf(&r), err
 }
 
-func (r reply) region() RegionInfo {
+func regionOf(r *call.Reply) RegionInfo {
 	return RegionInfo{Handle: r.Object, Address: r.Address, Length: r.Length, Tag: r.Tag, Rights: rightsOf(r.Rights)}
 }
 
 // Deregister removes a region; when it returns, the card no longer accesses it.
 func (h *Host) Deregister(t *host.Thread, nic uint32, address uint64, handle uint32) error {
-	_, err := h.call(t, &request{Op: opDeregister, NIC: nic, Address: address, Object: handle})
+	_, err := h.call(t, &call.Request{Op: call.OpDeregister, NIC: nic, Address: address, Object: handle})
 	return err
 }
 
 // QueryRegion returns the attributes of a region.
 func (h *Host) QueryRegion(t *host.Thread, nic uint32, address uint64, handle uint32) (RegionInfo, error) {
-	r, err := h.call(t, &request{Op: opQueryRegion, NIC: nic, Address: address, Object: handle})
-	return r.region(), err
+	r, err := h.call(t, &call.Request{Op: call.OpQueryRegion, NIC: nic, Address: address, Object: handle})
+	return regionOf(&r), err
 }
 
 // ModifyRegion changes a region's tag, 0 for the NIC handle's, and its rights.
 // When it returns, every access is checked against the new ones. An access
 // during the change may fail as if the region were not registered.
 func (h *Host) ModifyRegion(t *host.Thread, nic uint32, address uint64, handle uint32, tag uint16, rights Rights) error {
-	_, err := h.call(t, &request{Op: opModifyRegion, NIC: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
+	_, err := h.call(t, &call.Request{Op: call.OpModifyRegion, NIC: nic, Address: address, Object: handle, Tag: tag, Rights: rights.bits()})
 	return err
 }
 
@@ -426,7 +315,7 @@ type VIAttributes struct {
 	ReceiveQueue    *CQ // likewise
 }
 
-func (v VIAttributes) fill(q *request) error {
+func (v VIAttributes) fill(q *call.Request) error {
 	if v.MaxTransferSize < 0 || int64(v.MaxTransferSize) > 1<<32-1 {
 		return fmt.Errorf("driver: %v: max transfer size %d: %w", q.Op, v.MaxTransferSize, ErrTransferSize)
 	}
@@ -435,7 +324,7 @@ func (v VIAttributes) fill(q *request) error {
 	return nil
 }
 
-func (r reply) attributes() VIAttributes {
+func attributesOf(r *call.Reply) VIAttributes {
 	return VIAttributes{Reliability: r.Reliability, MaxTransferSize: int(r.MaxTransferSize), Tag: r.Tag, Rights: rightsOf(r.Rights)}
 }
 
@@ -455,19 +344,19 @@ func (v VI) Reported(e AsyncError) bool { return e.VI == v.Index && e.Generation
 // the agent.
 func (v VI) State() (state layout.VIState, changes uint32) {
 	w := mem.LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
-	return layout.VIState(w & viStateMask), w >> viEventShift
+	return layout.VIState(w & call.VIStateMask), w >> call.VIEventShift
 }
 
 // StateRange returns the physical range to watch for a change of State.
 func (v VI) StateRange() mem.Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
 
-func (v VI) request(op operation) *request {
-	return &request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
+func (v VI) request(op call.Operation) *call.Request {
+	return &call.Request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
 }
 
 // CreateVI creates a VI and returns its actual attributes.
 func (h *Host) CreateVI(t *host.Thread, nic uint32, a VIAttributes) (VI, VIAttributes, error) {
-	q := &request{Op: opCreateVI, NIC: nic}
+	q := &call.Request{Op: call.OpCreateVI, NIC: nic}
 	if err := a.fill(q); err != nil {
 		return VI{}, VIAttributes{}, err
 	}
@@ -475,18 +364,18 @@ func (h *Host) CreateVI(t *host.Thread, nic uint32, a VIAttributes) (VI, VIAttri
 	if err != nil {
 		return VI{}, VIAttributes{}, err
 	}
-	return VI{Index: int(r.Object), nic: nic, generation: r.Generation, host: h}, r.attributes(), nil
+	return VI{Index: int(r.Object), nic: nic, generation: r.Generation, host: h}, attributesOf(&r), nil
 }
 
 // DestroyVI removes an idle VI.
 func (v VI) Destroy(t *host.Thread) error {
-	_, err := v.host.call(t, v.request(opDestroyVI))
+	_, err := v.host.call(t, v.request(call.OpDestroyVI))
 	return err
 }
 
 // Modify changes the attributes of an idle VI.
 func (v VI) Modify(t *host.Thread, a VIAttributes) error {
-	q := v.request(opModifyVI)
+	q := v.request(call.OpModifyVI)
 	if err := a.fill(q); err != nil {
 		return err
 	}
@@ -496,20 +385,20 @@ func (v VI) Modify(t *host.Thread, a VIAttributes) error {
 
 // Query returns state and attributes from the agent.
 func (v VI) Query(t *host.Thread) (layout.VIState, VIAttributes, error) {
-	r, err := v.host.call(t, v.request(opQueryVI))
-	return layout.VIState(r.State), r.attributes(), err
+	r, err := v.host.call(t, v.request(call.OpQueryVI))
+	return layout.VIState(r.State), attributesOf(&r), err
 }
 
 // Disconnect makes a VI idle. When it returns, the card has flushed everything
 // posted on it and holds no more of its work.
 func (v VI) Disconnect(t *host.Thread) error {
-	_, err := v.host.call(t, v.request(opDisconnect))
+	_, err := v.host.call(t, v.request(call.OpDisconnect))
 	return err
 }
 
 // Drain waits until the card holds no work of a VI that is not connected.
 func (v VI) Drain(t *host.Thread) error {
-	_, err := v.host.call(t, v.request(opDrain))
+	_, err := v.host.call(t, v.request(call.OpDrain))
 	return err
 }
 
@@ -521,8 +410,8 @@ type Remote struct {
 	Regions       []RegionInfo // regions that it advertises, without their tags
 }
 
-func (r reply) remote() Remote {
-	remote := Remote{Address: r.Peer, Discriminator: string(r.Own[:r.OwnLength]), Attributes: r.attributes()}
+func remoteOf(r *call.Reply) Remote {
+	remote := Remote{Address: r.Peer, Discriminator: string(r.Own[:r.OwnLength]), Attributes: attributesOf(r)}
 	for _, g := range r.Regions[:r.Offers] {
 		remote.Regions = append(remote.Regions, RegionInfo{Handle: g.Handle, Address: g.Address, Length: g.Length, Rights: rightsOf(g.Rights)})
 	}
@@ -535,10 +424,10 @@ const MaxOfferedRegions = layout.MaxOfferedRegions
 // Offer advertises registered regions, by their handles, to the peers of the
 // VI's next connections. It replaces an earlier Offer. The VI must be idle.
 func (v VI) Offer(t *host.Thread, handles ...uint32) error {
-	if len(handles) > MaxOfferedRegions {
-		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), MaxOfferedRegions, host.ErrInvalidParameter)
+	if len(handles) > layout.MaxOfferedRegions {
+		return fmt.Errorf("driver: VI %d: offer %d regions, at most %d: %w", v.Index, len(handles), layout.MaxOfferedRegions, host.ErrInvalidParameter)
 	}
-	q := v.request(opOffer)
+	q := v.request(call.OpOffer)
 	q.Offers = uint8(copy(q.Handles[:], handles))
 	_, err := v.host.call(t, q)
 	return err
@@ -552,13 +441,6 @@ type Request struct {
 	host   *Host
 }
 
-func putDiscriminator(to *[MaxDiscriminator]byte, d string) (uint8, error) {
-	if len(d) > MaxDiscriminator {
-		return 0, fmt.Errorf("driver: discriminator of %d bytes, at most %d: %w", len(d), MaxDiscriminator, host.ErrInvalidParameter)
-	}
-	return uint8(copy(to[:], d)), nil
-}
-
 func timeoutOf(t host.Time) int64 {
 	if t == host.Never {
 		return -1
@@ -568,21 +450,21 @@ func timeoutOf(t host.Time) int64 {
 
 // ConnectWait waits for a connection request to a discriminator.
 func (h *Host) ConnectWait(t *host.Thread, nic uint32, discriminator string, timeout host.Time) (*Request, error) {
-	q := &request{Op: opConnectWait, NIC: nic, Timeout: timeoutOf(timeout)}
+	q := &call.Request{Op: call.OpConnectWait, NIC: nic, Timeout: timeoutOf(timeout)}
 	var err error
-	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+	if q.AskedLength, err = call.PutDiscriminator(&q.Asked, discriminator); err != nil {
 		return nil, err
 	}
 	r, err := h.call(t, q)
 	if err != nil {
 		return nil, err
 	}
-	return &Request{Remote: r.remote(), id: r.Object, nic: nic, host: h}, nil
+	return &Request{Remote: remoteOf(&r), id: r.Object, nic: nic, host: h}, nil
 }
 
 // Accept connects a VI with the requester.
 func (r *Request) Accept(t *host.Thread, v VI) error {
-	q := v.request(opAccept)
+	q := v.request(call.OpAccept)
 	q.Length = uint64(r.id)
 	_, err := r.host.call(t, q)
 	return err
@@ -590,27 +472,27 @@ func (r *Request) Accept(t *host.Thread, v VI) error {
 
 // Reject rejects the request.
 func (r *Request) Reject(t *host.Thread) error {
-	_, err := r.host.call(t, &request{Op: opReject, NIC: r.nic, Object: r.id})
+	_, err := r.host.call(t, &call.Request{Op: call.OpReject, NIC: r.nic, Object: r.id})
 	return err
 }
 
 // Connect requests a connection from the program that waits at a remote
 // address, and returns the attributes of its VI.
 func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) (Remote, error) {
-	q := v.request(opConnectRequest)
+	q := v.request(call.OpConnectRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
-	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+	if q.AskedLength, err = call.PutDiscriminator(&q.Asked, discriminator); err != nil {
 		return Remote{}, err
 	}
-	if q.OwnLength, err = putDiscriminator(&q.Own, own); err != nil {
+	if q.OwnLength, err = call.PutDiscriminator(&q.Own, own); err != nil {
 		return Remote{}, err
 	}
 	r, err := v.host.call(t, q)
 	if err != nil {
 		return Remote{}, err
 	}
-	remote := r.remote()
+	remote := remoteOf(&r)
 	remote.Address, remote.Discriminator = address, discriminator
 	return remote, nil
 }
@@ -619,13 +501,13 @@ func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own strin
 // remote address that requests one with this VI, with the discriminators
 // exchanged. It does not wait.
 func (v VI) PeerRequest(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) error {
-	q := v.request(opPeerRequest)
+	q := v.request(call.OpPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
 	var err error
-	if q.AskedLength, err = putDiscriminator(&q.Asked, discriminator); err != nil {
+	if q.AskedLength, err = call.PutDiscriminator(&q.Asked, discriminator); err != nil {
 		return err
 	}
-	if q.OwnLength, err = putDiscriminator(&q.Own, own); err != nil {
+	if q.OwnLength, err = call.PutDiscriminator(&q.Own, own); err != nil {
 		return err
 	}
 	_, err = v.host.call(t, q)
@@ -636,20 +518,20 @@ func (v VI) PeerRequest(t *host.Thread, address layout.MAC, discriminator, own s
 // PeerRequest has led to a connection, else the reason of its failure, or
 // ErrNotDone.
 func (v VI) PeerDone(t *host.Thread) (Remote, error) {
-	r, err := v.host.call(t, v.request(opPeerDone))
-	return r.remote(), err
+	r, err := v.host.call(t, v.request(call.OpPeerDone))
+	return remoteOf(&r), err
 }
 
 // PeerWait is PeerDone, but waits, at most for the timeout of the PeerRequest.
 func (v VI) PeerWait(t *host.Thread) (Remote, error) {
-	r, err := v.host.call(t, v.request(opPeerWait))
-	return r.remote(), err
+	r, err := v.host.call(t, v.request(call.OpPeerWait))
+	return remoteOf(&r), err
 }
 
 // NextError removes and returns the oldest asynchronous error of a NIC handle;
 // it returns false if there is none.
 func (h *Host) NextError(t *host.Thread, nic uint32) (AsyncError, bool, error) {
-	r, err := h.call(t, &request{Op: opNextError, NIC: nic})
+	r, err := h.call(t, &call.Request{Op: call.OpNextError, NIC: nic})
 	// Without an error all fields are 0: an error of a VI has a generation, any
 	// other has VI -1.
 	if err != nil || r.Generation == 0 && r.Object == 0 {
@@ -661,18 +543,18 @@ func (h *Host) NextError(t *host.Thread, nic uint32) (AsyncError, bool, error) {
 // ErrorWaits reports whether NextError has an error to return, without a call
 // of the agent. In timed mode an error counts from the instant after it arose.
 func (h *Host) ErrorWaits(t *host.Thread, nic uint32) bool {
-	since := host.Time(mem.LoadUint64(h.statuses.Bytes()[errorsWord(nic):]))
+	since := host.Time(mem.LoadUint64(h.statuses.Bytes()[call.ErrorsWord(nic):]))
 	return since != host.Never && (!t.Timed() || since < t.Now())
 }
 
 // ErrorRange returns the physical range to watch for a change of ErrorWaits.
 func (h *Host) ErrorRange(nic uint32) mem.Range {
-	return h.statuses.Physical(nil, errorsWord(nic), 8)[0]
+	return h.statuses.Physical(nil, call.ErrorsWord(nic), 8)[0]
 }
 
 // Counter reads one of the card's statistics counters.
 func (h *Host) Counter(t *host.Thread, nic uint32, n layout.Counter) (uint32, error) {
-	r, err := h.call(t, &request{Op: opCounters, NIC: nic, Object: uint32(n)})
+	r, err := h.call(t, &call.Request{Op: call.OpCounters, NIC: nic, Object: uint32(n)})
 	return r.Object, err
 }
 
@@ -680,10 +562,10 @@ func (h *Host) Counter(t *host.Thread, nic uint32, n layout.Counter) (uint32, er
 // privileged work. In timed mode it covers the time up to the calling thread's
 // present instant. In a process that joined it is zero.
 func (h *Host) Spent() host.Account {
-	if h.agent == nil {
+	if h.Agent == nil {
 		return host.Account{}
 	}
-	return h.agent.thread.Spent()
+	return h.Agent.Thread.Spent()
 }
 
 // TimeOfDay returns the thread's clock as a program reads it: with a call that

@@ -17,6 +17,7 @@ import (
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
+	"hvia/driver/internal/call"
 	"hvia/fabric"
 	"hvia/host"
 	"hvia/host/mem"
@@ -164,10 +165,10 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 			if h.members[0].Pages[o.vi.Index] {
 				return errors.New("the VI's doorbells were not withdrawn")
 			}
-			if s := h.agents[rootNode].Status(); len(s.VIs) != 1 || s.VIs[0].Process != h.members[1].ID {
+			if s := h.agents[rootNode].Agent.Status(); len(s.VIs) != 1 || s.VIs[0].Process != h.members[1].ID {
 				return fmt.Errorf("after it left the VIs are %+v", s.VIs)
 			}
-			if !h.agents[rootNode].Forget(h.members[0].ID) || h.agents[rootNode].Forget(h.members[1].ID) {
+			if !h.agents[rootNode].Agent.Forget(h.members[0].ID) || h.agents[rootNode].Agent.Forget(h.members[1].ID) {
 				return errors.New("who has left can be forgotten, and nobody else")
 			}
 			return nil
@@ -208,8 +209,8 @@ func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
 				wants("close", machine.CloseNIC(t, mine.nic.ID), host.ErrInvalidParameter),
 				wants("wait at another's NIC handle", wait, host.ErrInvalidParameter),
 				wants("tie to another's completion queue", create, host.ErrInvalidParameter),
-				wants("another's tag", tagged, driver.ErrTag),
-				wants("destroy another's tag", machine.DestroyTag(t, own.ID, mine.tag), driver.ErrTag),
+				wants("another's tag", tagged, call.ErrTag),
+				wants("destroy another's tag", machine.DestroyTag(t, own.ID, mine.tag), call.ErrTag),
 				wants("accept another's request", mine.request.Of(machine, own.ID).Accept(t, vi), driver.ErrNoRequest),
 				wants("reject another's request", mine.request.Of(machine, own.ID).Reject(t), driver.ErrNoRequest),
 				wants("free the replies", machine.FreeReplies(t), host.ErrInUse),
@@ -303,11 +304,11 @@ func reclaimAt(t *testing.T, moment host.Time) {
 				return err
 			}
 			agent := h.agents[rootNode]
-			if err := agent.Reclaim(t, h.members[0].ID); err != nil {
+			if err := agent.Agent.Reclaim(t, h.members[0].ID); err != nil {
 				return err
 			}
 			gone.Store(true)
-			s := agent.Status()
+			s := agent.Agent.Status()
 			for _, v := range s.VIs {
 				if v.Process == h.members[0].ID {
 					return fmt.Errorf("VI %d is left, %v", v.Index, v.State)
@@ -326,7 +327,7 @@ func reclaimAt(t *testing.T, moment host.Time) {
 					return fmt.Errorf("it still has the doorbells of VI %d", page)
 				}
 			}
-			return agent.Reclaim(t, h.members[0].ID) // repetition is no error
+			return agent.Agent.Reclaim(t, h.members[0].ID) // repetition is no error
 		},
 		func(h *house, t *host.Thread) error {
 			// The call is never answered: its thread is the one that waits at

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"hvia/driver/internal/agent"
 	"hvia/driver/internal/softvia"
 	"hvia/host"
 	"hvia/layout"
@@ -44,12 +45,12 @@ type Await func(timeout host.Time, blocked bool, woken func() bool) (slept bool,
 
 // WorkQueue returns the device's side of the VI's send or receive queue.
 func (v VI) WorkQueue(receive bool) WorkQueue {
-	if m := v.host.mvia; m != nil {
+	if m := v.host.kernel(); m != nil {
 		id := softvia.QueueID{VI: v.Index, Of: softvia.SendQueue}
 		if receive {
 			id.Of = softvia.ReceiveQueue
 		}
-		q := &kernelQueue{host: v.host, id: id}
+		q := &kernelQueue{host: v.host, mvia: m, id: id}
 		q.ring = q.announce
 		return q
 	}
@@ -61,8 +62,8 @@ func (v VI) WorkQueue(receive bool) WorkQueue {
 // WorkQueue returns the device's side of the completion queue, which takes no
 // posts.
 func (c *CQ) WorkQueue() WorkQueue {
-	if c.host.mvia != nil {
-		return &kernelQueue{host: c.host}
+	if m := c.host.kernel(); m != nil {
+		return &kernelQueue{host: c.host, mvia: m}
 	}
 	return &cardQueue{host: c.host, at: c.Notifier()}
 }
@@ -74,6 +75,14 @@ func (v VI) Doorbell(receive bool) uint32 {
 		return at + layout.DoorbellReceive
 	}
 	return at + layout.DoorbellSend
+}
+
+// kernel returns the host's software VIA, nil if VIA is in the card.
+func (h *Host) kernel() *agent.MVIA {
+	if h.Agent == nil {
+		return nil
+	}
+	return h.Agent.MVIA()
 }
 
 type cardQueue struct {
@@ -135,6 +144,7 @@ func (s *sleeper) Block(t *host.Thread, left func() host.Time, await Await) erro
 
 type kernelQueue struct {
 	host *Host
+	mvia *agent.MVIA
 	id   softvia.QueueID // Of is 0 for a completion queue
 	ring Ring
 }
@@ -148,7 +158,7 @@ func (q *kernelQueue) Post(t *host.Thread, d any, put Put) error {
 	if err := put(t, d, q.ring); err != nil || q.id.Of == softvia.ReceiveQueue {
 		return err
 	}
-	return q.host.mvia.carryOut(t, q.id.VI)
+	return q.mvia.CarryOut(t, q.id.VI)
 }
 
 func (q *kernelQueue) trap(t *host.Thread) error {
@@ -156,7 +166,7 @@ func (q *kernelQueue) trap(t *host.Thread) error {
 }
 
 func (q *kernelQueue) announce(t *host.Thread, address uint64, handle uint32) error {
-	return q.host.mvia.ring(t, q.id, address, handle)
+	return q.mvia.Ring(t, q.id, address, handle)
 }
 
 // Reap completes the frames that the NIC has read. Receives need no Reap.
@@ -171,7 +181,7 @@ func (q *kernelQueue) reap(t *host.Thread) error {
 	if err := q.trap(t); err != nil {
 		return err
 	}
-	return q.host.mvia.ethernet.Reap(t)
+	return q.mvia.Ethernet.Reap(t)
 }
 
 // A wait always sleeps in the kernel.

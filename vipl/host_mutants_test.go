@@ -9,13 +9,13 @@ import (
 // hostMutants are bugs of agent and library at the reliable levels, with
 // completion queues and notifications, in files below the root.
 var hostMutants = []mutant{
-	{"a lost connection is reported twice", "driver/agent_vi.go", "	if v.lost {\n", "	if false {\n"},
-	{"the loss of the next connection is not reported", "driver/agent_vi.go", "	v.lost = false\n", ""},
-	{"the peer is notified before its NAK", "driver/agent_vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
-	{"what was posted is not flushed", "driver/agent_vi.go", "		a.Disconnect(index)\n		a.setState(index, layout.VIStateError)\n", "		a.setState(index, layout.VIStateError)\n"},
-	{"a broken VI wakes nobody", "driver/agent_vi.go", "		defer a.raiseAll(index, v)\n", ""},
-	{"a NAKed write does not break the connection", "driver/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
-	{"reads are allowed at the unreliable level", "driver/agent_vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
+	{"a lost connection is reported twice", "driver/internal/agent/vi.go", "	if v.lost {\n", "	if false {\n"},
+	{"the loss of the next connection is not reported", "driver/internal/agent/vi.go", "	v.lost = false\n", ""},
+	{"the peer is notified before its NAK", "driver/internal/agent/vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
+	{"what was posted is not flushed", "driver/internal/agent/vi.go", "		a.Disconnect(index)\n		a.setState(index, layout.VIStateError)\n", "		a.setState(index, layout.VIStateError)\n"},
+	{"a broken VI wakes nobody", "driver/internal/agent/vi.go", "		defer a.raiseAll(index, v)\n", ""},
+	{"a NAKed write does not break the connection", "driver/internal/agent/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
+	{"reads are allowed at the unreliable level", "driver/internal/agent/vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
 	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
 	{"entries are not given back", "vipl/cq.go", "	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},
 	{"rounds of a ring are not distinguished", "vipl/cq.go", " && lap == (r.taken/r.entries%2 == 0)", " && (lap || !lap)"},
@@ -32,7 +32,7 @@ var hostMutants = []mutant{
 	{"registrations outlive their queue", "vipl/notify.go", "	k.waiting = nil\n	k.unlist()\n", ""},
 	{"a destroyed completion queue wakes nobody", "vipl/cq.go", "	if err := t.Publish(c.arm.Range()); err != nil {\n		return translate(op, nil, err)\n	}\n	return translate(fmt", "	return translate(fmt"},
 	{"an overrun is another error", "vipl/async.go", "		d.Resource, d.Code = ResourceCQ, layout.AsyncErrorCatastrophic\n", ""},
-	{"a notification is thrown away", "driver/agent_card.go", "		notified(layout.NotifyKind(", "		func(layout.NotifyKind, int) {}(layout.NotifyKind("},
+	{"a notification is thrown away", "driver/internal/agent/card.go", "		notified(layout.NotifyKind(", "		func(layout.NotifyKind, int) {}(layout.NotifyKind("},
 	{"the fence is forgotten", "vipl/descriptor.go", "	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlQueueFenceMask)\n", ""},
 }
 

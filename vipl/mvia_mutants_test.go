@@ -40,10 +40,10 @@ var mviaMutants = []mutant{
 	{"a disconnect does not wait for the NIC", "internal/softvia/engine.go", "	return v.busy || len(v.sends) > 0", "	return v.busy"},
 	{"a disconnect does not wait for the sender", "internal/softvia/engine.go", "	return v.busy || len(v.sends) > 0", "	return v == nil"},
 	{"a deregistration does not wait", "internal/softvia/engine.go", "s[0].number <= begun {\n			return false", "s[0].number <= begun {\n			return true"},
-	{"a region is found until it is gone", "agent_nic.go", "	if err := m.agent.table.Invalidate(h); err != nil {", "	defer func() { _ = m.agent.table.Invalidate(h) }()\n	if err := error(nil); err != nil {"},
-	{"the agent is not sent for", "agent_nic.go", "		m.store(m.attend(t))\n", ""},
-	{"the copy is free", "agent_nic.go", "t.SpendInService(host.LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes)))", "t.SpendInService(host.LayerCopy, 0*host.Time(payload))"},
-	{"many pieces are cut short", "agent_nic.go", "		for _, r := range payload {\n			head", "		for _, r := range payload[:gatherLimit] {\n			head"},
+	{"a region is found until it is gone", "internal/agent/mvia.go", "	if err := m.agent.table.Invalidate(h); err != nil {", "	defer func() { _ = m.agent.table.Invalidate(h) }()\n	if err := error(nil); err != nil {"},
+	{"the agent is not sent for", "internal/agent/mvia.go", "		m.store(m.attend(t))\n", ""},
+	{"the copy is free", "internal/agent/mvia.go", "t.SpendInService(host.LayerCopy, kernel.Copy(min(payload, len(frame)-layout.HeaderBytes)))", "t.SpendInService(host.LayerCopy, 0*host.Time(payload))"},
+	{"many pieces are cut short", "internal/agent/mvia.go", "		for _, r := range payload {\n			head", "		for _, r := range payload[:gatherLimit] {\n			head"},
 	{"who is woken gets the processor at once", "work.go", "t.Sleep(kernel.Mvia.Wake)", "t.Sleep(0)"},
 }
 

@@ -54,7 +54,7 @@ func (f *Fabric) Enter(agent *driver.Host, number int) (*Member, error) {
 	if m.Memory, err = mem.NewBank(c); err != nil {
 		return nil, err
 	}
-	entry, err := agent.Enter(driver.ProcessConfig{
+	entry, err := agent.Agent.Enter(driver.ProcessConfig{
 		ID: m.ID, Name: fmt.Sprintf("process %d", number), Pid: 1000 + number, FirstRank: m.First, Ranks: 10, Memory: m.Memory,
 		Grant: func(page int, on bool) error {
 			m.Pages[page] = on

@@ -261,14 +261,14 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 		return nil, err
 	}
 	undo = append(undo, m.memory.Close)
-	entry, err := n.host.Enter(driver.ProcessConfig{
+	entry, err := n.host.Agent.Enter(driver.ProcessConfig{
 		ID: int(g.ID), Name: q.Name, Pid: pid, FirstRank: rank, Ranks: ranks, Memory: m.memory,
 		Grant: func(page int, on bool) error { return conn.Grant(s.ctx, g.ID, page, on) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { n.host.Drop(int(g.ID)) })
+	undo = append(undo, func() { n.host.Agent.Drop(int(g.ID)) })
 	s.mu.Lock()
 	s.members[m.id] = m
 	s.mu.Unlock()
@@ -354,10 +354,10 @@ func (s *Service) takeBack(m *member) {
 }
 
 func (s *Service) reclaim(m *member) error {
-	if m.node.host.Forget(int(m.id)) {
+	if m.node.host.Agent.Forget(int(m.id)) {
 		return nil // it left by itself, in simulated time
 	}
-	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Reclaim(t, int(m.id)) })
+	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Agent.Reclaim(t, int(m.id)) })
 }
 
 // order runs do on the service's thread of a node. In timed mode the run is not

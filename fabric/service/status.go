@@ -72,7 +72,7 @@ var levels = map[layout.Reliability]string{
 func (s *Service) Status() Status {
 	st := Status{Schema: StatusSchema, Fabric: s.config.Name, Mode: string(s.config.Fabric.Mode), Pid: os.Getpid(), SimulatorPid: s.fabric.Pid(), Since: s.started}
 	for _, n := range s.nodes {
-		h := n.host.Status()
+		h := n.host.Agent.Status()
 		ns := NodeStatus{Node: n.number, Address: driver.NodeMAC(n.number).String(), Processes: []ProcessStatus{}, VIs: []VIStatus{}}
 		pids := map[int]int{}
 		for _, p := range h.Processes {

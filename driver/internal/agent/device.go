@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"fmt"
 
 	"hvia/att"
 	"hvia/driver/card"
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/layout"
 )
@@ -47,7 +48,7 @@ type device interface {
 	// change modifies a registration's tag and rights, in the agent's table
 	// too. It reports whether the region is gone, which it may be after an
 	// error.
-	change(h att.Handle, tag uint16, rights Rights) (gone bool, err error)
+	change(h att.Handle, tag uint16, rights uint8) (gone bool, err error)
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error
 	// queueCommand executes a completion queue command, Create and Resize with
 	// the physical address of a ring and the log2 of its entries. It returns
@@ -64,7 +65,7 @@ type device interface {
 	interrupt(take func(frame []byte), notified func(kind layout.NotifyKind, index int)) (errors bool, err error)
 	// asyncErrors takes the queued asynchronous errors, and marks of the VIs
 	// whose errors were dropped.
-	asyncErrors() ([]AsyncError, [layout.AsyncErrorDroppedWords]uint32, error)
+	asyncErrors() ([]call.AsyncError, [layout.AsyncErrorDroppedWords]uint32, error)
 	counter(n layout.Counter) (uint32, error)
 	// deadline returns the time of the next tick. tick is called after every
 	// event, due or not.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"fmt"
 	"math/bits"
 
+	"hvia/driver/card"
+	"hvia/driver/internal/call"
 	"hvia/driver/internal/connect"
 	"hvia/host"
 	"hvia/layout"
@@ -13,16 +15,16 @@ import (
 
 // setState changes a VI's state and publishes it to the library. In the error
 // state it wakes all waiters, because no completion follows.
-func (a *agent) setState(index int, s layout.VIState) {
+func (a *Agent) setState(index int, s layout.VIState) {
 	v := &a.vis[index]
 	v.state = s
 	if s == layout.VIStateError {
 		defer a.raiseAll(index, v)
 	}
-	a.show(v.process, 4*index, (v.process.shown(4*index)>>viEventShift+1)<<viEventShift|uint32(s))
+	a.show(v.process, 4*index, (v.process.shown(4*index)>>call.VIEventShift+1)<<call.VIEventShift|uint32(s))
 }
 
-func (a *agent) vi(n *nic, q *request) (*vi, error) {
+func (a *Agent) vi(n *nic, q *call.Request) (*vi, error) {
 	if q.Object >= uint32(len(a.vis)) {
 		return nil, fmt.Errorf("VI %d, the card has %d: %w", q.Object, len(a.vis), host.ErrInvalidParameter)
 	}
@@ -33,7 +35,7 @@ func (a *agent) vi(n *nic, q *request) (*vi, error) {
 	return v, nil
 }
 
-func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
+func (a *Agent) wish(n *nic, q *call.Request) (connect.Attributes, uint16, error) {
 	w := connect.Attributes{Reliability: q.Reliability, Rights: q.Rights, MaxTransferSize: q.MaxTransferSize}
 	if w.MaxTransferSize == 0 {
 		w.MaxTransferSize = MaxTransferSize
@@ -47,15 +49,15 @@ func (a *agent) wish(n *nic, q *request) (connect.Attributes, uint16, error) {
 	}
 	switch {
 	case bits.OnesCount8(w.Reliability) != 1 || w.Reliability&a.device.identity().Reliability == 0:
-		return w, t, fmt.Errorf("reliability %#x, the card offers mask %#x: %w", w.Reliability, a.device.identity().Reliability, ErrReliability)
+		return w, t, fmt.Errorf("reliability %#x, the card offers mask %#x: %w", w.Reliability, a.device.identity().Reliability, connect.ErrReliability)
 	case w.MaxTransferSize > MaxTransferSize:
-		return w, t, fmt.Errorf("max transfer size %d, at most %d: %w", w.MaxTransferSize, MaxTransferSize, ErrTransferSize)
+		return w, t, fmt.Errorf("max transfer size %d, at most %d: %w", w.MaxTransferSize, MaxTransferSize, connect.ErrTransferSize)
 	}
 	if err := a.rights(w.Rights); err != nil {
 		return w, t, err
 	}
-	if w.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0 && w.Reliability == uint8(layout.ReliabilityUnreliable) {
-		return w, t, fmt.Errorf("RDMA read at the unreliable level, it needs a reliable one: %w", ErrUnsupported)
+	if allowsRead(w.Rights) && w.Reliability == uint8(layout.ReliabilityUnreliable) {
+		return w, t, fmt.Errorf("RDMA read at the unreliable level, it needs a reliable one: %w", call.ErrUnsupported)
 	}
 	if _, err := a.tag(n, t); err != nil {
 		return w, t, err
@@ -68,10 +70,10 @@ func (v *vi) context(payload layout.VIContext, state layout.VIState) {
 		uint32(v.attributes.Reliability)<<layout.VIContextAttributesReliabilityLsb |
 		v.generation<<layout.VIContextAttributesGenerationLsb&layout.VIContextAttributesGenerationMask |
 		uint32(v.tag)<<layout.VIContextAttributesTagLsb
-	if v.attributes.Rights&layout.ConnectionFrameRightsRDMAWriteMask != 0 {
+	if allowsWrite(v.attributes.Rights) {
 		attributes |= layout.VIContextAttributesEnableRDMAWriteMask
 	}
-	if v.attributes.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0 {
+	if allowsRead(v.attributes.Rights) {
 		attributes |= layout.VIContextAttributesEnableRDMAReadMask
 	}
 	payload.SetSendCompletionQueue(v.queues[layout.NotifyKindSend])
@@ -80,7 +82,7 @@ func (v *vi) context(payload layout.VIContext, state layout.VIState) {
 	payload.SetMaxTransferSize(v.attributes.MaxTransferSize)
 }
 
-func (a *agent) createVI(n *nic, q *request, r *reply) error {
+func (a *Agent) createVI(n *nic, q *call.Request, r *call.Reply) error {
 	w, t, err := a.wish(n, q)
 	if err != nil {
 		return err
@@ -126,9 +128,9 @@ func (a *agent) createVI(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-func (a *agent) destroyVI(index int, v *vi) error {
+func (a *Agent) destroyVI(index int, v *vi) error {
 	if v.state != layout.VIStateIdle {
-		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, ErrState)
+		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, card.ErrState)
 	}
 	if grant := v.process.grant; grant != nil {
 		// Revoked before the card forgets the VI: a later doorbell is a
@@ -152,9 +154,9 @@ func (a *agent) destroyVI(index int, v *vi) error {
 	return a.asyncErrors()
 }
 
-func (a *agent) modifyVI(n *nic, index int, v *vi, q *request) error {
+func (a *Agent) modifyVI(n *nic, index int, v *vi, q *call.Request) error {
 	if v.state != layout.VIStateIdle {
-		return fmt.Errorf("VI %d is %v, attributes change only while it is idle: %w", index, v.state, ErrState)
+		return fmt.Errorf("VI %d is %v, attributes change only while it is idle: %w", index, v.state, card.ErrState)
 	}
 	w, t, err := a.wish(n, q)
 	if err != nil {
@@ -174,7 +176,7 @@ func (a *agent) modifyVI(n *nic, index int, v *vi, q *request) error {
 }
 
 // disconnect makes a VI idle from any state.
-func (a *agent) disconnect(index int, v *vi) error {
+func (a *Agent) disconnect(index int, v *vi) error {
 	if err := a.leave(index); err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func (a *agent) disconnect(index int, v *vi) error {
 
 // leave ends a VI's connection, if it has one, and has the card flush what was
 // posted on it, connected or not.
-func (a *agent) leave(index int) error {
+func (a *Agent) leave(index int) error {
 	if a.engine.Disconnect(a.now(), index) && a.vis[index].state == layout.VIStateConnected {
 		return a.fatal // the engine had the card disconnect it
 	}
@@ -203,22 +205,22 @@ func (a *agent) leave(index int) error {
 }
 
 // drain waits until the card holds no work of a VI that is not connected.
-func (a *agent) drain(index int) error {
+func (a *Agent) drain(index int) error {
 	if s := a.vis[index].state; s != layout.VIStateIdle && s != layout.VIStateError {
-		return fmt.Errorf("VI %d is %v: %w", index, s, ErrState)
+		return fmt.Errorf("VI %d is %v: %w", index, s, card.ErrState)
 	}
 	return a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil)
 }
 
 // fail breaks a VI: it is disconnected, and unusable until the program calls
 // Disconnect. A reliable connection is lost with it.
-func (a *agent) fail(index int) {
+func (a *Agent) fail(index int) {
 	v := &a.vis[index]
 	if v.state == layout.VIStateFree || v.state == layout.VIStateError {
 		return
 	}
 	linger := int64(a.settings.linger)
-	if !a.thread.Timed() {
+	if !a.Thread.Timed() {
 		linger *= freeLinger
 	}
 	if v.reliable() && a.engine.Break(a.now(), index, linger) {
@@ -233,20 +235,20 @@ func (a *agent) fail(index int) {
 }
 
 // lose reports to the program that a VI has lost its connection, once for each.
-func (a *agent) lose(index int) {
+func (a *Agent) lose(index int) {
 	v := &a.vis[index]
 	if v.lost {
 		return
 	}
 	v.lost = true
-	a.report(a.nics[v.nic], AsyncError{Code: layout.AsyncErrorConnectionLost, VI: index, Generation: v.created})
+	a.report(a.nics[v.nic], call.AsyncError{Code: layout.AsyncErrorConnectionLost, VI: index, Generation: v.created})
 }
 
 func (v *vi) reliable() bool { return v.attributes.Reliability != uint8(layout.ReliabilityUnreliable) }
 
 // endpoint prepares a VI for a connection. The VI gets a new number, so that
 // frames of its last connection cannot pass for frames of the next.
-func (a *agent) endpoint(index int) connect.Endpoint {
+func (a *Agent) endpoint(index int) connect.Endpoint {
 	v := &a.vis[index]
 	v.generation++
 	v.lost = false
@@ -261,9 +263,9 @@ func (a *agent) endpoint(index int) connect.Endpoint {
 // offerRegions records the regions that a VI advertises to its next peers,
 // instead of earlier ones. Only their present registration is checked; the
 // peer's accesses are checked when they arrive.
-func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
+func (a *Agent) offerRegions(n *nic, index int, v *vi, q *call.Request) error {
 	if v.state != layout.VIStateIdle {
-		return fmt.Errorf("VI %d is %v, regions are offered while it is idle: %w", index, v.state, ErrState)
+		return fmt.Errorf("VI %d is %v, regions are offered while it is idle: %w", index, v.state, card.ErrState)
 	}
 	var offers []connect.Region
 	for _, h := range q.Handles[:q.Offers] {
@@ -277,16 +279,7 @@ func (a *agent) offerRegions(n *nic, index int, v *vi, q *request) error {
 	return nil
 }
 
-// theirs fills in the attributes that the other end of a connection reports.
-func (r *reply) theirs(t connect.Attributes) {
-	r.MaxTransferSize, r.Rights, r.Reliability = t.MaxTransferSize, t.Rights, t.Reliability
-	r.Offers = uint8(len(t.Regions))
-	for i, g := range t.Regions {
-		r.Regions[i] = offered{Address: g.Address, Length: g.Length, Handle: g.Handle, Rights: g.Rights}
-	}
-}
-
-func (a *agent) deadline(timeout int64) int64 {
+func (a *Agent) deadline(timeout int64) int64 {
 	now := a.now()
 	if timeout < 0 || timeout > connect.Never-now-1 {
 		return connect.Never
@@ -294,13 +287,13 @@ func (a *agent) deadline(timeout int64) int64 {
 	return now + timeout
 }
 
-func (a *agent) connectWait(p *process, from host.ThreadID, q *request) error {
+func (a *Agent) connectWait(p *process, from host.ThreadID, q *call.Request) error {
 	if _, err := a.nic(p, q.NIC); err != nil {
 		return err
 	}
-	a.engine.Wait(q.NIC, q.asked(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
-		r := reply{Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator))}
-		r.theirs(in.Attributes)
+	a.engine.Wait(q.NIC, q.AskedText(), a.deadline(q.Timeout), func(in connect.Incoming, err error) {
+		r := call.Reply{Object: in.ID, Peer: in.Peer, OwnLength: uint8(len(in.Discriminator))}
+		r.SetTheirs(in.Attributes)
 		copy(r.Own[:], in.Discriminator)
 		a.answer(from, q, &r, err)
 	})
@@ -308,7 +301,7 @@ func (a *agent) connectWait(p *process, from host.ThreadID, q *request) error {
 }
 
 // idle returns the index of a VI that may be connected.
-func (a *agent) idle(p *process, q *request) (int, error) {
+func (a *Agent) idle(p *process, q *call.Request) (int, error) {
 	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return 0, err
@@ -318,22 +311,29 @@ func (a *agent) idle(p *process, q *request) (int, error) {
 		return 0, err
 	}
 	if v.state != layout.VIStateIdle {
-		return 0, fmt.Errorf("VI %d is %v, not idle: %w", q.Object, v.state, ErrState)
+		return 0, fmt.Errorf("VI %d is %v, not idle: %w", q.Object, v.state, card.ErrState)
 	}
 	return int(q.Object), nil
 }
 
 // requestOf rejects a connection request that another process received.
-func (a *agent) requestOf(p *process, id uint32) error {
+func (a *Agent) requestOf(p *process, id uint32) error {
 	if owner, ok := a.engine.Waiter(id); ok {
 		if n := a.nics[owner]; n != nil && n.process != p {
-			return fmt.Errorf("request %d: %w", id, ErrNoRequest)
+			return fmt.Errorf("request %d: %w", id, connect.ErrUnknown)
 		}
 	}
 	return nil
 }
 
-func (a *agent) accept(p *process, from host.ThreadID, q *request) error {
+func (a *Agent) reject(p *process, id uint32) error {
+	if err := a.requestOf(p, id); err != nil {
+		return err
+	}
+	return a.engine.Reject(id)
+}
+
+func (a *Agent) accept(p *process, from host.ThreadID, q *call.Request) error {
 	index, err := a.idle(p, q)
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func (a *agent) accept(p *process, from host.ThreadID, q *request) error {
 	return nil
 }
 
-func (a *agent) connectRequest(p *process, from host.ThreadID, q *request) error {
+func (a *Agent) connectRequest(p *process, from host.ThreadID, q *call.Request) error {
 	if q.Timeout == 0 {
 		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
 	}
@@ -358,20 +358,20 @@ func (a *agent) connectRequest(p *process, from host.ThreadID, q *request) error
 		return fmt.Errorf("VI %d: %w", index, err)
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.Request(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+	a.engine.Request(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
 	return nil
 }
 
 // elsewhere rejects the node's own address: a card sends no frames to itself.
-func (a *agent) elsewhere(q *request) error {
+func (a *Agent) elsewhere(q *call.Request) error {
 	if layout.MAC(q.Peer) == a.mac {
-		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, ErrNotReachable)
+		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, call.ErrNotReachable)
 	}
 	return nil
 }
 
-func (a *agent) peerRequest(p *process, q *request) error {
+func (a *Agent) peerRequest(p *process, q *call.Request) error {
 	if q.Timeout == 0 {
 		return fmt.Errorf("timeout 0: %w", host.ErrInvalidParameter)
 	}
@@ -386,12 +386,12 @@ func (a *agent) peerRequest(p *process, q *request) error {
 		return nil
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.RequestPeer(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.asked(), q.own(), a.deadline(q.Timeout),
+	a.engine.RequestPeer(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })
 	return nil
 }
 
-func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, err error) {
+func (a *Agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, err error) {
 	v := &a.vis[index]
 	if v.peer == p && v.state == layout.VIStateConnectPending {
 		if err == nil {
@@ -404,14 +404,14 @@ func (a *agent) peerEnded(index int, p *peerAttempt, theirs connect.Attributes, 
 	waiting := p.waiting
 	p.waiting = nil
 	for _, w := range waiting {
-		var r reply
+		var r call.Reply
 		a.answer(w.from, &w.q, &r, p.result(index, &r))
 	}
 }
 
-func (p *peerAttempt) result(index int, r *reply) error {
+func (p *peerAttempt) result(index int, r *call.Reply) error {
 	r.Object = uint32(index)
-	r.theirs(p.theirs)
+	r.SetTheirs(p.theirs)
 	if p.err != nil {
 		return fmt.Errorf("VI %d: %w", index, p.err)
 	}
@@ -420,18 +420,18 @@ func (p *peerAttempt) result(index int, r *reply) error {
 
 // peerResult returns the result of a VI's last request for a peer-to-peer
 // connection.
-func (v *vi) peerResult(index int, r *reply) error {
+func (v *vi) peerResult(index int, r *call.Reply) error {
 	switch {
 	case v.peer == nil:
-		return fmt.Errorf("VI %d is %v and has asked for no peer-to-peer connection: %w", index, v.state, ErrState)
+		return fmt.Errorf("VI %d is %v and has asked for no peer-to-peer connection: %w", index, v.state, card.ErrState)
 	case !v.peer.done:
-		return fmt.Errorf("VI %d: the peer has not answered: %w", index, ErrNotDone)
+		return fmt.Errorf("VI %d: the peer has not answered: %w", index, call.ErrNotDone)
 	}
 	return v.peer.result(index, r)
 }
 
 // peerWait replies with peerResult when there is a result.
-func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
+func (a *Agent) peerWait(p *process, from host.ThreadID, q *call.Request) error {
 	n, err := a.nic(p, q.NIC)
 	if err != nil {
 		return err
@@ -444,12 +444,12 @@ func (a *agent) peerWait(p *process, from host.ThreadID, q *request) error {
 		v.peer.waiting = append(v.peer.waiting, waitingThread{from, *q})
 		return nil
 	}
-	var r reply
+	var r call.Reply
 	a.answer(from, q, &r, v.peerResult(int(q.Object), &r))
 	return nil
 }
 
-func (a *agent) connected(from host.ThreadID, q *request, index int, theirs connect.Attributes, err error) {
+func (a *Agent) connected(from host.ThreadID, q *call.Request, index int, theirs connect.Attributes, err error) {
 	if a.vis[index].state == layout.VIStateConnectPending {
 		if err == nil {
 			a.setState(index, layout.VIStateConnected)
@@ -460,25 +460,25 @@ func (a *agent) connected(from host.ThreadID, q *request, index int, theirs conn
 	if err != nil {
 		err = fmt.Errorf("VI %d: %w", index, err)
 	}
-	r := reply{Object: uint32(index)}
-	r.theirs(theirs)
+	r := call.Reply{Object: uint32(index)}
+	r.SetTheirs(theirs)
 	a.answer(from, q, &r, err)
 }
 
 // The methods below implement connect.Owner.
 
-var _ connect.Owner = (*agent)(nil)
+var _ connect.Owner = (*Agent)(nil)
 
-func (a *agent) Send(frame []byte) {
+func (a *Agent) Send(frame []byte) {
 	if a.fatal == nil {
 		a.broken(a.device.send(frame))
 	}
 }
 
-func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
+func (a *Agent) Connect(e connect.Endpoint, l connect.Link) error {
 	v := &a.vis[e.Index]
 	if v.state != layout.VIStateConnectPending {
-		return fmt.Errorf("VI %d is %v: %w", e.Index, v.state, ErrState)
+		return fmt.Errorf("VI %d is %v: %w", e.Index, v.state, card.ErrState)
 	}
 	return a.device.viCommand(layout.CommandOpcodeConnectVI, e.Index, func(c layout.VIContext) {
 		v.context(c, layout.VIStateConnected)
@@ -495,13 +495,13 @@ func (a *agent) Connect(e connect.Endpoint, l connect.Link) error {
 	})
 }
 
-func (a *agent) Disconnect(index int) {
+func (a *Agent) Disconnect(index int) {
 	if a.fatal == nil {
 		a.note("disconnect", a.device.viCommand(layout.CommandOpcodeDisconnectVI, index, nil))
 	}
 }
 
-func (a *agent) Lost(index int) {
+func (a *Agent) Lost(index int) {
 	a.setState(index, layout.VIStateError)
 	a.lose(index)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	"hvia/att"
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -26,7 +27,7 @@ type cq struct {
 	ties       int         // work queues
 }
 
-func (a *agent) cq(n *nic, q *request) (int, error) {
+func (a *Agent) cq(n *nic, q *call.Request) (int, error) {
 	if q.Object >= uint32(len(a.cqs)) {
 		return 0, fmt.Errorf("completion queue %d, the card has %d: %w", q.Object, len(a.cqs), host.ErrInvalidParameter)
 	}
@@ -38,7 +39,7 @@ func (a *agent) cq(n *nic, q *request) (int, error) {
 
 // ring allocates and pins memory for a completion queue of at least the given
 // number of entries.
-func (a *agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
+func (a *Agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 	switch {
 	case entries == 0:
 		return nil, 0, fmt.Errorf("a completion queue of 0 entries: want 1 to %d: %w", MaxCQEntries, host.ErrInvalidParameter)
@@ -56,11 +57,11 @@ func (a *agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 	return b, uint32(log2), a.spendPin(b)
 }
 
-func (a *agent) spendPin(b *mem.Buffer) error {
-	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
+func (a *Agent) spendPin(b *mem.Buffer) error {
+	return a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
 }
 
-func (a *agent) unpin(p *process, b *mem.Buffer) error {
+func (a *Agent) unpin(p *process, b *mem.Buffer) error {
 	if err := p.memory.Unpin(bridge.UseCompletionQueue, b.Address(), uint64(b.Len())); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (a *agent) unpin(p *process, b *mem.Buffer) error {
 
 func firstFrame(b *mem.Buffer) uint32 { return b.Physical(nil, 0, 1)[0].Address }
 
-func (a *agent) createCQ(n *nic, q *request, r *reply) error {
+func (a *Agent) createCQ(n *nic, q *call.Request, r *call.Reply) error {
 	if len(a.cqs) == 0 {
 		return fmt.Errorf("the card has no completion queues: %w", host.ErrResource)
 	}
@@ -100,7 +101,7 @@ func (a *agent) createCQ(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-func (a *agent) discard(p *process, b *mem.Buffer, err error) error {
+func (a *Agent) discard(p *process, b *mem.Buffer, err error) error {
 	if e := a.unpin(p, b); e != nil {
 		return e
 	}
@@ -110,7 +111,7 @@ func (a *agent) discard(p *process, b *mem.Buffer, err error) error {
 	return err
 }
 
-func (a *agent) destroyCQ(index int) error {
+func (a *Agent) destroyCQ(index int) error {
 	c := &a.cqs[index]
 	if c.ties > 0 {
 		return fmt.Errorf("completion queue %d has %d work queues (destroy their VIs first): %w", index, c.ties, host.ErrInUse)
@@ -137,7 +138,7 @@ func (a *agent) destroyCQ(index int) error {
 
 // resizeCQ gives a completion queue another ring. The library reaps the
 // remaining entries of the old ring, which stays until the next resize.
-func (a *agent) resizeCQ(index int, q *request, r *reply) error {
+func (a *Agent) resizeCQ(index int, q *call.Request, r *call.Reply) error {
 	b, log2, err := a.ring(a.cqs[index].process, q.Length)
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func (a *agent) resizeCQ(index int, q *request, r *reply) error {
 	return old.Free()
 }
 
-func (a *agent) tie(queues [2]uint8, by int) {
+func (a *Agent) tie(queues [2]uint8, by int) {
 	for _, k := range queues {
 		if k > 0 {
 			a.cqs[k-1].ties += by
@@ -166,7 +167,7 @@ func (a *agent) tie(queues [2]uint8, by int) {
 
 // arm has the card notify of the next completion of a work queue, or entry of a
 // completion queue.
-func (a *agent) arm(n *nic, q *request) error {
+func (a *Agent) arm(n *nic, q *call.Request) error {
 	kind := layout.NotifyKind(q.Kind)
 	switch kind {
 	case layout.NotifyKindCompletionQueue:
@@ -187,7 +188,7 @@ func (a *agent) arm(n *nic, q *request) error {
 
 // raise wakes threads that wait for a notification: it came, or another event
 // requires a poll.
-func (a *agent) raise(kind layout.NotifyKind, index int) {
+func (a *Agent) raise(kind layout.NotifyKind, index int) {
 	nic, p := uint32(0), (*process)(nil)
 	switch {
 	case kind == layout.NotifyKindCompletionQueue && index < len(a.cqs):
@@ -198,12 +199,12 @@ func (a *agent) raise(kind layout.NotifyKind, index int) {
 		a.log.Error("notification of what the card does not have", "kind", kind.String(), "index", index)
 		return
 	}
-	for _, at := range []int{notifyWord(kind, index), nicWord(nic)} {
+	for _, at := range []int{call.NotifyWord(kind, index), call.NICWord(nic)} {
 		a.show(p, at, p.shown(at)+1)
 	}
 }
 
-func (a *agent) raiseAll(index int, v *vi) {
+func (a *Agent) raiseAll(index int, v *vi) {
 	for kind, k := range v.queues {
 		switch {
 		case k > 0:

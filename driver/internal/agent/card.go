@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 
 	"hvia/att"
 	"hvia/driver/card"
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/layout"
 )
 
 type cardDevice struct {
-	agent    *agent
+	agent    *Agent
 	card     *card.Card
 	linkDown bool // according to the card's events
 }
@@ -21,7 +22,7 @@ type cardDevice struct {
 var _ device = (*cardDevice)(nil)
 
 func (d *cardDevice) open() (err error) {
-	d.card, err = card.Open(d.agent.thread, d.agent.memory, d.agent.costs, d.agent.frames)
+	d.card, err = card.Open(d.agent.Thread, d.agent.memory, d.agent.costs, d.agent.frames)
 	return err
 }
 
@@ -44,11 +45,11 @@ func (d *cardDevice) remove(h att.Handle) error {
 // change deregisters the handle, which drains every access that the old entry
 // allowed and drops cached copies, and enters it again. In between nothing
 // translates.
-func (d *cardDevice) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
+func (d *cardDevice) change(h att.Handle, tag uint16, rights uint8) (bool, error) {
 	if err := d.card.Remove(h); err != nil {
 		return false, err
 	}
-	g, err := d.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead)
+	g, err := d.agent.table.Modify(h, tag, allowsWrite(rights), allowsRead(rights))
 	if err == nil {
 		err = d.card.Enter(g)
 	}
@@ -97,7 +98,7 @@ func (d *cardDevice) tick() error         { return nil }
 // interrupt clears the causes before it polls for work, so that later work
 // raises the interrupt again.
 func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.NotifyKind, int)) (bool, error) {
-	if err := d.agent.thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt); err != nil {
+	if err := d.agent.Thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt); err != nil {
 		return false, err
 	}
 	causes, err := d.card.Read(layout.RegisterInterruptStatusOffset)
@@ -138,18 +139,18 @@ func (d *cardDevice) notifications(notified func(layout.NotifyKind, int)) error 
 }
 
 // link records the state of the link and returns its event, which has no VI.
-func (d *cardDevice) link(down bool) AsyncError {
+func (d *cardDevice) link(down bool) call.AsyncError {
 	d.linkDown = down
 	if down {
-		return AsyncError{Code: layout.AsyncErrorLinkDown, VI: -1}
+		return call.AsyncError{Code: layout.AsyncErrorLinkDown, VI: -1}
 	}
-	return AsyncError{Code: layout.AsyncErrorLinkUp, VI: -1}
+	return call.AsyncError{Code: layout.AsyncErrorLinkUp, VI: -1}
 }
 
 // asyncErrors takes at most as many as the card can hold: later ones came after
 // the causes were cleared and raise the interrupt again. So a process that
 // causes errors endlessly cannot hold the agent here.
-func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
+func (d *cardDevice) asyncErrors() (waiting []call.AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
 	overflow := false
 	// All are taken before the first is handled, which frees slots for more.
 	for len(waiting) < layout.AsyncErrorSlots {
@@ -161,7 +162,7 @@ func (d *cardDevice) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncE
 		if info&layout.RegisterAsyncErrorInfoValidMask == 0 {
 			break
 		}
-		e := AsyncError{
+		e := call.AsyncError{
 			Code: layout.AsyncError(info & layout.RegisterAsyncErrorInfoCodeMask >> layout.RegisterAsyncErrorInfoCodeLsb),
 			VI:   int(info & layout.RegisterAsyncErrorInfoVIMask >> layout.RegisterAsyncErrorInfoVILsb),
 		}

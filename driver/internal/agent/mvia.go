@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"hvia/att"
 	"hvia/driver/card"
+	"hvia/driver/internal/call"
 	"hvia/driver/internal/softvia"
 	"hvia/host"
 	"hvia/host/mem"
@@ -27,25 +28,25 @@ const (
 	drainLook = 5 * host.Microsecond
 )
 
-// mvia is M-VIA: the device of an agent with a plain NIC. The agent's table
+// MVIA is M-VIA: the device of an agent with a plain NIC. The agent's table
 // translates. softvia implements VIA, on the thread of the program that rings a
 // doorbell, and on the agent's in the interrupt service.
 //
 // It has no lock: in timed mode threads of a node take turns, so between two
 // waits no other thread changes this state. Code comments name what may change
 // during a wait.
-type mvia struct {
-	agent    *agent
+type MVIA struct {
+	agent    *Agent
 	memory   *mem.Memory
 	direct   []byte // all of the memory, by physical address
 	costs    host.CostModel
-	ethernet *card.Ethernet
+	Ethernet *card.Ethernet
 	engine   *softvia.Engine[*host.Thread]
 	counts   [layout.CounterSlots]uint32
-	errors   []AsyncError   // queued for the agent
-	notified []notification // notifications queued for the agent
-	called   bool           // the agent has been called and has not come yet
-	failed   error          // error of a store, after which the run is over
+	errors   []call.AsyncError // queued for the agent
+	notified []notification    // notifications queued for the agent
+	called   bool              // the agent has been called and has not come yet
+	failed   error             // error of a store, after which the run is over
 
 	protocols []Protocol // besides M-VIA
 }
@@ -56,18 +57,18 @@ type notification struct {
 }
 
 var (
-	_ device                            = (*mvia)(nil)
-	_ softvia.Environment[*host.Thread] = (*mvia)(nil)
+	_ device                            = (*MVIA)(nil)
+	_ softvia.Environment[*host.Thread] = (*MVIA)(nil)
 )
 
-func newMvia(a *agent) *mvia {
-	m := &mvia{agent: a, memory: a.memory, costs: a.costs}
-	m.engine = softvia.New[*host.Thread](m, softvia.Config{QueueDepth: mviaQueueDepth, CompletionQueues: statusCQs})
+func newMvia(a *Agent) *MVIA {
+	m := &MVIA{agent: a, memory: a.memory, costs: a.costs}
+	m.engine = softvia.New[*host.Thread](m, softvia.Config{QueueDepth: mviaQueueDepth, CompletionQueues: call.StatusCQs})
 	return m
 }
 
-func (m *mvia) open() (err error) {
-	t := m.agent.thread
+func (m *MVIA) open() (err error) {
+	t := m.agent.Thread
 	if !t.Timed() {
 		return fmt.Errorf("driver: start device '%s' of node %d in free mode: code of its kernel counts on threads that take turns, which they do in timed mode only: %w",
 			DeviceMvia, t.ID().Node, host.ErrInvalidParameter)
@@ -75,35 +76,35 @@ func (m *mvia) open() (err error) {
 	if m.direct, err = m.memory.MapDirect(); err != nil {
 		return err
 	}
-	m.ethernet, err = card.OpenEthernet(t, m.memory, m.costs)
+	m.Ethernet, err = card.OpenEthernet(t, m.memory, m.costs)
 	return err
 }
 
-func (m *mvia) start() error {
+func (m *MVIA) start() error {
 	m.engine.SetMAC(m.agent.mac)
-	return m.ethernet.Start(m.agent.thread, m.agent.mac)
+	return m.Ethernet.Start(m.agent.Thread, m.agent.mac)
 }
 
-func (m *mvia) stop() error {
+func (m *MVIA) stop() error {
 	if err := m.await("the last sends", func() bool { return m.engine.Finished(m.engine.Begun()) }); err != nil {
 		return err
 	}
-	return m.ethernet.Stop(m.agent.thread)
+	return m.Ethernet.Stop(m.agent.Thread)
 }
 
-func (m *mvia) identity() card.Identity {
+func (m *MVIA) identity() card.Identity {
 	return card.Identity{
 		Version: mviaVersion, LayoutHash: layout.Hash, VICount: softvia.VICount, Reliability: uint8(layout.ReliabilityUnreliable),
-		CompletionQueues: statusCQs,
+		CompletionQueues: call.StatusCQs,
 	}
 }
 
-func (m *mvia) level2Entries() uint32 { return layout.AttLevel2Count }
+func (m *MVIA) level2Entries() uint32 { return layout.AttLevel2Count }
 
 // enter does nothing: the agent's own table translates.
-func (m *mvia) enter(att.Registration) error { return nil }
+func (m *MVIA) enter(att.Registration) error { return nil }
 
-func (m *mvia) remove(h att.Handle) error {
+func (m *MVIA) remove(h att.Handle) error {
 	if err := m.agent.table.Invalidate(h); err != nil {
 		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
@@ -122,8 +123,8 @@ func (m *mvia) remove(h att.Handle) error {
 
 // change modifies only the table: nothing else caches tags and rights, and no
 // other thread is in an access.
-func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
-	if _, err := m.agent.table.Modify(h, tag, rights.RDMAWrite, rights.RDMARead); err != nil {
+func (m *MVIA) change(h att.Handle, tag uint16, rights uint8) (bool, error) {
+	if _, err := m.agent.table.Modify(h, tag, allowsWrite(rights), allowsRead(rights)); err != nil {
 		return false, fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	return false, nil
@@ -131,10 +132,10 @@ func (m *mvia) change(h att.Handle, tag uint16, rights Rights) (bool, error) {
 
 // await waits until the NIC has read the frames that the agent must not leave
 // behind. It does not wait for the NIC's interrupt, which may be late.
-func (m *mvia) await(what string, done func() bool) error {
-	t := m.agent.thread
+func (m *MVIA) await(what string, done func() bool) error {
+	t := m.agent.Thread
 	for waited := host.Time(0); ; waited += drainLook {
-		if err := m.ethernet.Reap(t); err != nil {
+		if err := m.Ethernet.Reap(t); err != nil {
 			return err
 		}
 		if done() {
@@ -149,7 +150,7 @@ func (m *mvia) await(what string, done func() bool) error {
 	}
 }
 
-func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error {
+func (m *MVIA) viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error {
 	if op == layout.CommandOpcodeDisconnectVI || op == layout.CommandOpcodeDestroyVI {
 		// A thread may be sending from this queue: it stops behind the current
 		// frame.
@@ -162,13 +163,13 @@ func (m *mvia) viCommand(op layout.CommandOpcode, index int, fill func(layout.VI
 	if fill != nil {
 		fill(context)
 	}
-	if _, s := m.engine.Command(m.agent.thread, op, uint32(index), context); s != layout.CommandStatusDone {
+	if _, s := m.engine.Command(m.agent.Thread, op, uint32(index), context); s != layout.CommandStatusDone {
 		return &card.CommandError{Opcode: op, Index: uint32(index), Status: s}
 	}
 	return m.failed
 }
 
-func (m *mvia) queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error) {
+func (m *MVIA) queueCommand(op layout.CommandOpcode, index int, address, log2 uint32) (uint32, error) {
 	detail, s := m.engine.CompletionQueueCommand(op, uint32(index), address, log2)
 	if s != layout.CommandStatusDone {
 		return 0, &card.CommandError{Opcode: op, Index: uint32(index), Status: s}
@@ -176,28 +177,28 @@ func (m *mvia) queueCommand(op layout.CommandOpcode, index int, address, log2 ui
 	return detail, m.failed
 }
 
-func (m *mvia) arm(kind layout.NotifyKind, index int) error {
+func (m *MVIA) arm(kind layout.NotifyKind, index int) error {
 	m.engine.Arm(kind, index)
 	return nil
 }
 
-func (m *mvia) send(frame []byte) error {
-	return m.ethernet.Transmit(m.agent.thread, frame, nil, nil)
+func (m *MVIA) send(frame []byte) error {
+	return m.Ethernet.Transmit(m.agent.Thread, frame, nil, nil)
 }
 
 // counter adds the NIC's counter and M-VIA's: the NIC's counters have the
 // card's numbers, and M-VIA counts other events.
-func (m *mvia) counter(n layout.Counter) (uint32, error) {
-	v, err := m.ethernet.Counter(m.agent.thread, layout.NICCounter(n))
+func (m *MVIA) counter(n layout.Counter) (uint32, error) {
+	v, err := m.Ethernet.Counter(m.agent.Thread, layout.NICCounter(n))
 	return m.counts[n] + v, err
 }
 
-func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
-	t := m.agent.thread
+func (m *MVIA) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
+	t := m.agent.Thread
 	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt); err != nil {
 		return false, err
 	}
-	err := m.ethernet.Service(t, func(frame []byte) error {
+	err := m.Ethernet.Service(t, func(frame []byte) error {
 		if len(frame) < layout.EthernetHeaderSize {
 			return nil
 		}
@@ -222,7 +223,7 @@ func (m *mvia) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)
 
 // arrive takes a VIA frame: one copy, from the ring's buffer to its
 // destination.
-func (m *mvia) arrive(t *host.Thread, frame []byte) error {
+func (m *MVIA) arrive(t *host.Thread, frame []byte) error {
 	kernel := m.costs.Kernel
 	if err := t.SpendInService(host.LayerProtocol, kernel.Mvia.ReceivePacket); err != nil {
 		return err
@@ -237,12 +238,12 @@ func (m *mvia) arrive(t *host.Thread, frame []byte) error {
 	return m.failed
 }
 
-func (m *mvia) asyncErrors() (waiting []AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
+func (m *MVIA) asyncErrors() (waiting []call.AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
 	waiting, m.errors, m.called = m.errors, nil, false
 	return waiting, dropped, nil
 }
 
-func (m *mvia) deadline() host.Time {
+func (m *MVIA) deadline() host.Time {
 	next := host.Never
 	for _, p := range m.protocols {
 		next = min(next, p.Deadline())
@@ -250,8 +251,8 @@ func (m *mvia) deadline() host.Time {
 	return next
 }
 
-func (m *mvia) tick() error {
-	t := m.agent.thread
+func (m *MVIA) tick() error {
+	t := m.agent.Thread
 	for _, p := range m.protocols {
 		if p.Deadline() <= t.Now() {
 			if err := p.Timer(t); err != nil {
@@ -275,23 +276,23 @@ func (m *mvia) tick() error {
 }
 
 // attend has the agent run the work at the end of its step.
-func (m *mvia) attend(t *host.Thread) error {
-	if t == m.agent.thread {
+func (m *MVIA) attend(t *host.Thread) error {
+	if t == m.agent.Thread {
 		return nil // it runs that work anyway
 	}
-	return t.Send(m.agent.thread.ID(), encodeRequest(&request{Op: opAttend}))
+	return t.Send(m.agent.Thread.ID(), call.Encode(&call.Request{Op: call.OpAttend}))
 }
 
 // The methods below also run on threads of programs.
 
-// ring is a doorbell inside the kernel. It does not wait.
-func (m *mvia) ring(t *host.Thread, id softvia.QueueID, address uint64, handle uint32) error {
+// Ring is a doorbell inside the kernel. It does not wait.
+func (m *MVIA) Ring(t *host.Thread, id softvia.QueueID, address uint64, handle uint32) error {
 	m.engine.Ring(t, id, address, handle)
 	return m.failed
 }
 
-// carryOut sends the descriptors that wait on a send queue.
-func (m *mvia) carryOut(t *host.Thread, index int) error {
+// CarryOut sends the descriptors that wait on a send queue.
+func (m *MVIA) CarryOut(t *host.Thread, index int) error {
 	if err := m.engine.Send(t, index); err != nil {
 		return err
 	}
@@ -300,7 +301,7 @@ func (m *mvia) carryOut(t *host.Thread, index int) error {
 
 // The methods below implement softvia.Environment.
 
-func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []mem.Range, ok bool) {
+func (m *MVIA) Translate(handle uint32, va uint64, n uint32, tag uint16, access layout.AttAccess) (pa []mem.Range, ok bool) {
 	for first := true; first || n > 0; first = false {
 		t, err := m.agent.table.Translate(att.Handle(handle), va, n, tag, access)
 		if err != nil {
@@ -314,25 +315,25 @@ func (m *mvia) Translate(handle uint32, va uint64, n uint32, tag uint16, access 
 	return pa, true
 }
 
-func (m *mvia) Memory(address, n uint32) []byte { return m.direct[address:][:n] }
+func (m *MVIA) Memory(address, n uint32) []byte { return m.direct[address:][:n] }
 
-func (m *mvia) store(err error) {
+func (m *MVIA) store(err error) {
 	if err != nil && m.failed == nil {
 		m.failed = err
 	}
 }
 
-func (m *mvia) Store(t *host.Thread, address uint32, data []byte) {
+func (m *MVIA) Store(t *host.Thread, address uint32, data []byte) {
 	copy(m.direct[address:], data)
 	m.store(t.Publish(mem.Range{Address: address, Length: uint32(len(data))}))
 }
 
-func (m *mvia) StoreWord(t *host.Thread, address, v uint32) {
+func (m *MVIA) StoreWord(t *host.Thread, address, v uint32) {
 	mem.StoreUint32(m.direct[address:], v)
 	m.store(t.Publish(mem.Range{Address: address, Length: 4}))
 }
 
-func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(*host.Thread)) error {
+func (m *MVIA) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(*host.Thread)) error {
 	if len(payload) > gatherLimit {
 		n := len(head)
 		for _, r := range payload {
@@ -343,38 +344,38 @@ func (m *mvia) Emit(t *host.Thread, head []byte, payload []mem.Range, sent func(
 		}
 		payload = nil
 	}
-	return m.ethernet.Transmit(t, head, payload, sent)
+	return m.Ethernet.Transmit(t, head, payload, sent)
 }
 
 // Posted fetches a receive descriptor at once. The thread that rang sends from
 // a send queue.
-func (m *mvia) Posted(t *host.Thread, id softvia.QueueID) {
+func (m *MVIA) Posted(t *host.Thread, id softvia.QueueID) {
 	if id.Of == softvia.ReceiveQueue {
 		m.engine.FetchReceive(t, id.VI)
 	}
 }
 
-func (m *mvia) Async(t *host.Thread, code layout.AsyncError, vi int) {
-	m.errors = append(m.errors, AsyncError{Code: code, VI: vi})
+func (m *MVIA) Async(t *host.Thread, code layout.AsyncError, vi int) {
+	m.errors = append(m.errors, call.AsyncError{Code: code, VI: vi})
 	m.call(t)
 }
 
-func (m *mvia) Notify(t *host.Thread, kind layout.NotifyKind, index int) {
+func (m *MVIA) Notify(t *host.Thread, kind layout.NotifyKind, index int) {
 	m.notified = append(m.notified, notification{kind, index})
 	m.call(t)
 }
 
 // call calls the agent, unless it is already called.
-func (m *mvia) call(t *host.Thread) {
+func (m *MVIA) call(t *host.Thread) {
 	if !m.called {
 		m.called = true
 		m.store(m.attend(t))
 	}
 }
 
-func (m *mvia) Count(n layout.Counter) { m.counts[n]++ }
+func (m *MVIA) Count(n layout.Counter) { m.counts[n]++ }
 
-func (m *mvia) protocol(kind uint16) Protocol {
+func (m *MVIA) protocol(kind uint16) Protocol {
 	for _, p := range m.protocols {
 		if slices.Contains(p.EtherTypes(), kind) {
 			return p

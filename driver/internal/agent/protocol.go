@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
+	"fmt"
+
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -41,3 +44,39 @@ type Link interface {
 	// now. Only calls outside of Frame and Timer need it.
 	Reschedule(t *host.Thread) error
 }
+
+// attach takes the protocol that a thread offers.
+func (a *Agent) attach(from host.ThreadID) error {
+	var p Protocol
+	if from.Rank < call.ReplySlots {
+		if offered := a.Offers[from.Rank].Swap(nil); offered != nil {
+			p = *offered
+		}
+	}
+	m := a.MVIA()
+	if m == nil || p == nil {
+		return fmt.Errorf("no protocol given, or the host has no plain NIC: %w", host.ErrInvalidParameter)
+	}
+	for _, kind := range p.EtherTypes() {
+		if kind == layout.EtherTypeVia || kind == layout.EtherTypeConnection || m.protocol(kind) != nil {
+			return fmt.Errorf("EtherType %#04x has a protocol already: %w", kind, host.ErrInUse)
+		}
+	}
+	m.protocols = append(m.protocols, p)
+	return nil
+}
+
+type link struct{ m *MVIA }
+
+var _ Link = link{}
+
+// Link returns the NIC as protocols see it.
+func (m *MVIA) Link() Link { return link{m} }
+
+func (l link) Address() layout.MAC { return l.m.Ethernet.Address() }
+
+func (l link) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
+	return l.m.Ethernet.Transmit(t, head, body, done)
+}
+
+func (l link) Reschedule(t *host.Thread) error { return l.m.attend(t) }

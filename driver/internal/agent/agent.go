@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+// Package agent is the kernel agent of a node. It drives the card, or
+// implements VIA over a plain NIC, and serves the requests of package call.
+package agent
 
 import (
 	"errors"
@@ -15,6 +17,7 @@ import (
 
 	"hvia/att"
 	"hvia/driver/card"
+	"hvia/driver/internal/call"
 	"hvia/driver/internal/connect"
 	"hvia/host"
 	"hvia/host/mem"
@@ -22,37 +25,16 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Limits that the agent grants.
-const (
-	// MaxTransferSize is the largest message of a VI.
-	MaxTransferSize = 65536
-	// MaxTags is the number of protection tags; tag 0 is never assigned.
-	MaxTags = 1<<16 - 1
-	// MaxDiscriminator is the longest discriminator in bytes.
-	MaxDiscriminator = layout.MaxDiscriminator
-
-	defaultRegions = 1024
-	maxErrors      = 64 // queued asynchronous errors of a NIC handle from which on repetitions are dropped
-)
-
-// AsyncError is an error that cannot be written into a descriptor.
-type AsyncError struct {
-	Code       layout.AsyncError
-	VI         int    // index, -1 = none
-	Generation uint32 // of the VI, to distinguish it from a later VI with its index
-	Lost       int    // with code Overflow: number of dropped errors
-}
-
 type queuedError struct {
-	AsyncError
+	call.AsyncError
 	since host.Time
 }
 
-// agent is the kernel agent of one node: it owns the card, its table of regions
+// Agent is the kernel agent of one node: it owns the card, its table of regions
 // and its VIs, and serves requests one after another. It runs on the node's
 // thread of rank 0, in one goroutine.
-type agent struct {
-	thread  *host.Thread
+type Agent struct {
+	Thread  *host.Thread
 	memory  *mem.Memory
 	device  device
 	costs   host.CostModel
@@ -69,18 +51,21 @@ type agent struct {
 	vis      []vi
 	cqs      []cq
 	settings transport
-	quota    Quota                   // of each process
-	random   host.SplitMix           // initial sequence numbers
-	frames   int                     // of the node
-	programs int                     // that have not left yet
-	resident bool                    // stays when no program is left
-	offer    func(rank int) Protocol // returns the protocol of a thread's AttachProtocol, once
+	quota    Quota                                     // of each process
+	random   host.SplitMix                             // initial sequence numbers
+	frames   int                                       // of the node
+	programs int                                       // that have not left yet
+	resident bool                                      // stays when no program is left
+	Offers   [call.ReplySlots]atomic.Pointer[Protocol] // of the threads that call AttachProtocol
+	Config   Config
+	End      *call.End
+	Only     *process // of an agent that is not resident
 	fatal    error
 
 	mu        sync.Mutex // guards the fields below, which the owner of a resident agent uses too
 	processes []*process
 	reclaimed map[int]chan struct{} // by process, closed when it is reclaimed
-	snapshot  atomic.Pointer[HostStatus]
+	snapshot  atomic.Pointer[Status]
 }
 
 type nic struct {
@@ -128,17 +113,17 @@ type peerAttempt struct {
 
 type waitingThread struct {
 	from host.ThreadID
-	q    request
+	q    call.Request
 }
 
-func (a *agent) now() int64 {
-	if a.thread.Timed() {
-		return int64(a.thread.Now())
+func (a *Agent) now() int64 {
+	if a.Thread.Timed() {
+		return int64(a.Thread.Now())
 	}
 	return time.Since(a.started).Nanoseconds() * int64(host.Nanosecond)
 }
 
-func (a *agent) start(regions int) error {
+func (a *Agent) start(regions int) error {
 	if err := a.device.open(); err != nil {
 		return err
 	}
@@ -153,17 +138,17 @@ func (a *agent) start(regions int) error {
 	for i := range a.vis {
 		a.vis[i].state = layout.VIStateFree
 	}
-	if len(a.vis) > statusVIs {
-		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), statusVIs, host.ErrResource)
+	if len(a.vis) > call.StatusVIs {
+		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), call.StatusVIs, host.ErrResource)
 	}
 	a.cqs = make([]cq, a.device.identity().CompletionQueues)
-	if len(a.cqs) > statusCQs {
-		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), statusCQs, host.ErrResource)
+	if len(a.cqs) > call.StatusCQs {
+		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), call.StatusCQs, host.ErrResource)
 	}
 	cookie := a.random
 	cookie ^= host.SplitMix(a.now())
 	timing := connect.DefaultTiming
-	if !a.thread.Timed() {
+	if !a.Thread.Timed() {
 		// In wall time the simulated fabric is far slower than a real one.
 		timing.First, timing.Limit = int64(50*host.Millisecond), int64(host.Second)
 	}
@@ -173,7 +158,7 @@ func (a *agent) start(regions int) error {
 
 // serve works until all programs have left and no connection work is left. In
 // any case it then answers the requests that remain.
-func (a *agent) serve() error {
+func (a *Agent) serve() error {
 	err := a.loop()
 	if err == nil {
 		err = a.close()
@@ -184,7 +169,7 @@ func (a *agent) serve() error {
 	return err
 }
 
-func (a *agent) loop() error {
+func (a *Agent) loop() error {
 	a.snap()
 	for a.programs > 0 {
 		if err := a.step(); err != nil {
@@ -195,12 +180,12 @@ func (a *agent) loop() error {
 	return nil
 }
 
-func (a *agent) step() error {
+func (a *Agent) step() error {
 	timeout := host.Never
 	if next := min(a.engine.Next(), int64(a.device.deadline())); next != connect.Never {
 		timeout = host.Time(max(next-a.now(), 0))
 	}
-	wake, err := a.thread.WaitEvent(timeout)
+	wake, err := a.Thread.WaitEvent(timeout)
 	if err != nil {
 		return err
 	}
@@ -223,14 +208,14 @@ func (a *agent) step() error {
 
 // broken records an error after which the agent cannot continue: the run is
 // over, or the card is dead.
-func (a *agent) broken(err error) {
+func (a *Agent) broken(err error) {
 	if err != nil && a.fatal == nil {
 		a.fatal = err
 	}
 }
 
 // close destroys everything that programs left behind.
-func (a *agent) close() error {
+func (a *Agent) close() error {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 		a.closeNIC(a.nics[id])
 	}
@@ -246,38 +231,38 @@ func (a *agent) close() error {
 }
 
 // Answers the requests that are left in the mailbox.
-func (a *agent) refuse(why error) {
+func (a *Agent) refuse(why error) {
 	for {
-		m, ok, err := a.thread.Receive(0)
+		m, ok, err := a.Thread.Receive(0)
 		if err != nil || !ok {
 			return
 		}
-		if q, err := decodeRequest(m.Data); err == nil && q.Op != opBye && q.Op != opAttend {
-			a.reply(m.From, q.ID, &reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, host.ErrClosed))
+		if q, err := call.Decode(m.Data); err == nil && q.Op != call.OpBye && q.Op != call.OpAttend {
+			a.reply(m.From, q.ID, &call.Reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.Thread.ID().Node, why, host.ErrClosed))
 		}
 	}
 }
 
-func (a *agent) reply(to host.ThreadID, id uint32, r *reply, err error) {
+func (a *Agent) reply(to host.ThreadID, id uint32, r *call.Reply, err error) {
 	p := a.processOf(to)
 	if p == nil || p.ended {
 		return // no thread waits for it any more
 	}
 	offset := p.slot(to.Rank)
-	putReply(p.replies.Bytes()[offset:offset+replySlot], id, r, err)
+	call.PutReply(p.Replies.Bytes()[offset:offset+call.ReplySlot], id, r, err)
 	if err != nil {
-		a.log.Debug("refused", "thread", to, "error", err)
+		a.log.Debug("rejected", "thread", to, "error", err)
 	}
-	a.broken(a.thread.Publish(p.replies.Physical(nil, offset, replySlot)...))
+	a.broken(a.Thread.Publish(p.Replies.Physical(nil, offset, call.ReplySlot)...))
 }
 
-func (a *agent) message(from host.ThreadID, data []byte) {
-	p, owner := a.processOf(from), from == host.ThreadID{Node: a.thread.ID().Node, Rank: ServiceRank}
+func (a *Agent) message(from host.ThreadID, data []byte) {
+	p, owner := a.processOf(from), from == host.ThreadID{Node: a.Thread.ID().Node, Rank: ServiceRank}
 	if !owner && (p == nil || p.ended) {
 		a.log.Warn("dropped a request of a thread that is not this agent's, or not any more", "thread", from)
 		return
 	}
-	q, err := decodeRequest(data)
+	q, err := call.Decode(data)
 	if err != nil {
 		// Its ID, if it has one, cannot be trusted.
 		a.log.Warn("dropped a malformed request", "thread", from, "error", err)
@@ -288,16 +273,16 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 		a.order(&q)
 		return
 	}
-	var r reply
+	var r call.Reply
 	switch q.Op {
-	case opBye:
+	case call.OpBye:
 		if !a.resident {
 			a.programs--
 		}
 		return
-	case opLeave:
+	case call.OpLeave:
 		if !a.resident { // the agent serves only this process
-			a.answer(from, &q, &r, fmt.Errorf("the agent is its own: %w", ErrUnsupported))
+			a.answer(from, &q, &r, fmt.Errorf("the agent is its own: %w", call.ErrUnsupported))
 			return
 		}
 		a.takeBack(p)
@@ -308,19 +293,19 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 		a.mu.Unlock()
 		p.ended = true
 		return
-	case opAttend: // the work follows at the end of each step
+	case call.OpAttend: // the work follows at the end of each step
 		return
-	case opAttach:
+	case call.OpAttach:
 		err = a.attach(from)
 		a.answer(from, &q, &r, err)
 		return
-	case opConnectWait:
+	case call.OpConnectWait:
 		err = a.connectWait(p, from, &q)
-	case opAccept:
+	case call.OpAccept:
 		err = a.accept(p, from, &q)
-	case opConnectRequest:
+	case call.OpConnectRequest:
 		err = a.connectRequest(p, from, &q)
-	case opPeerWait:
+	case call.OpPeerWait:
 		err = a.peerWait(p, from, &q)
 	default:
 		err = a.request(p, &q, &r)
@@ -332,7 +317,7 @@ func (a *agent) message(from host.ThreadID, data []byte) {
 	}
 }
 
-func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
+func (a *Agent) answer(from host.ThreadID, q *call.Request, r *call.Reply, err error) {
 	var refused *card.CommandError
 	if err != nil && !errors.As(err, &refused) && failed(err) {
 		a.broken(err)
@@ -345,16 +330,16 @@ func (a *agent) answer(from host.ThreadID, q *request, r *reply, err error) {
 
 func failed(err error) bool {
 	var stop *bridge.StopError
-	return errors.As(err, &stop) || errors.Is(err, ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, host.ErrThreadDetached)
+	return errors.As(err, &stop) || errors.Is(err, card.ErrDeadline) || errors.Is(err, bridge.ErrAborted) || errors.Is(err, host.ErrThreadDetached)
 }
 
-func (a *agent) request(p *process, q *request, r *reply) error {
+func (a *Agent) request(p *process, q *call.Request, r *call.Reply) error {
 	switch q.Op {
-	case opAllocate:
+	case call.OpAllocate:
 		return p.allocate(q, r)
-	case opFree:
+	case call.OpFree:
 		return p.free(q)
-	case opOpenNIC:
+	case call.OpOpenNIC:
 		return a.openNIC(p, r)
 	}
 	n, err := a.nic(p, q.NIC)
@@ -362,44 +347,41 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 		return err
 	}
 	switch q.Op {
-	case opCloseNIC:
+	case call.OpCloseNIC:
 		a.closeNIC(n)
 		return nil
-	case opCreateTag:
+	case call.OpCreateTag:
 		return a.createTag(n, r)
-	case opDestroyTag:
+	case call.OpDestroyTag:
 		return a.destroyTag(n, q.Tag)
-	case opRegister:
+	case call.OpRegister:
 		return a.register(n, q, r)
-	case opDeregister:
+	case call.OpDeregister:
 		return a.deregister(n, q.Object, q.Address)
-	case opQueryRegion:
+	case call.OpQueryRegion:
 		return a.queryRegion(n, q, r)
-	case opModifyRegion:
+	case call.OpModifyRegion:
 		return a.modifyRegion(n, q)
-	case opCreateVI:
+	case call.OpCreateVI:
 		return a.createVI(n, q, r)
-	case opNextError:
+	case call.OpNextError:
 		return a.nextError(n, r)
-	case opCounters:
+	case call.OpCounters:
 		return a.counters(q, r)
-	case opReject:
-		if err := a.requestOf(p, q.Object); err != nil {
-			return err
-		}
-		return a.engine.Reject(q.Object)
-	case opCreateCQ:
+	case call.OpReject:
+		return a.reject(p, q.Object)
+	case call.OpCreateCQ:
 		return a.createCQ(n, q, r)
-	case opDestroyCQ, opResizeCQ:
+	case call.OpDestroyCQ, call.OpResizeCQ:
 		index, err := a.cq(n, q)
 		if err != nil {
 			return err
 		}
-		if q.Op == opDestroyCQ {
+		if q.Op == call.OpDestroyCQ {
 			return a.destroyCQ(index)
 		}
 		return a.resizeCQ(index, q, r)
-	case opArm:
+	case call.OpArm:
 		return a.arm(n, q)
 	}
 	v, err := a.vi(n, q)
@@ -408,23 +390,23 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 	}
 	index := int(q.Object)
 	switch q.Op {
-	case opDestroyVI:
+	case call.OpDestroyVI:
 		return a.destroyVI(index, v)
-	case opModifyVI:
+	case call.OpModifyVI:
 		return a.modifyVI(n, index, v, q)
-	case opQueryVI:
+	case call.OpQueryVI:
 		r.State, r.Tag = uint8(v.state), v.tag
 		r.MaxTransferSize, r.Rights, r.Reliability = v.attributes.MaxTransferSize, v.attributes.Rights, v.attributes.Reliability
 		return nil
-	case opOffer:
+	case call.OpOffer:
 		return a.offerRegions(n, index, v, q)
-	case opPeerRequest:
+	case call.OpPeerRequest:
 		return a.peerRequest(p, q)
-	case opPeerDone:
+	case call.OpPeerDone:
 		return v.peerResult(index, r)
-	case opDisconnect:
+	case call.OpDisconnect:
 		return a.disconnect(index, v)
-	case opDrain:
+	case call.OpDrain:
 		return a.drain(index)
 	}
 	return fmt.Errorf("%v: %w", q.Op, host.ErrInvalidParameter)
@@ -432,7 +414,7 @@ func (a *agent) request(p *process, q *request, r *reply) error {
 
 // Programs allocate through the agent, so addresses depend on simulated time
 // and not on goroutine scheduling.
-func (p *process) allocate(q *request, r *reply) error {
+func (p *process) allocate(q *call.Request, r *call.Reply) error {
 	if q.Length == 0 || q.Length > mem.MaxAddress || q.Scatter > uint16(mem.Runs) {
 		return fmt.Errorf("%d bytes, placement %d: %w", q.Length, q.Scatter, host.ErrInvalidParameter)
 	}
@@ -444,7 +426,7 @@ func (p *process) allocate(q *request, r *reply) error {
 	return nil
 }
 
-func (p *process) free(q *request) error {
+func (p *process) free(q *call.Request) error {
 	b, err := p.memory.Buffer(q.Address)
 	if err != nil {
 		return err
@@ -452,10 +434,10 @@ func (p *process) free(q *request) error {
 	return b.Free()
 }
 
-func (a *agent) openNIC(p *process, r *reply) error {
+func (a *Agent) openNIC(p *process, r *call.Reply) error {
 	a.nextNIC++
 	n := &nic{process: p, id: a.nextNIC, regions: map[uint32]*region{}}
-	var t reply
+	var t call.Reply
 	if err := a.createTag(n, &t); err != nil {
 		return err
 	}
@@ -473,7 +455,7 @@ func (a *agent) openNIC(p *process, r *reply) error {
 	return nil
 }
 
-func (a *agent) closeNIC(n *nic) {
+func (a *Agent) closeNIC(n *nic) {
 	a.engine.Cancel(n.id)
 	for i := range a.vis {
 		v := &a.vis[i]
@@ -502,7 +484,7 @@ func (a *agent) closeNIC(n *nic) {
 }
 
 // note handles an error of work without a requester.
-func (a *agent) note(what string, err error) {
+func (a *Agent) note(what string, err error) {
 	if err == nil {
 		return
 	}
@@ -513,7 +495,7 @@ func (a *agent) note(what string, err error) {
 	a.log.Warn(what, "error", err)
 }
 
-func (a *agent) createTag(n *nic, r *reply) error {
+func (a *Agent) createTag(n *nic, r *call.Reply) error {
 	if err := n.process.uses.tags.check(n.process); err != nil {
 		return err
 	}
@@ -530,7 +512,7 @@ func (a *agent) createTag(n *nic, r *reply) error {
 	return nil
 }
 
-func (a *agent) destroyTag(n *nic, t uint16) error {
+func (a *Agent) destroyTag(n *nic, t uint16) error {
 	k, err := a.tag(n, t)
 	switch {
 	case err != nil:
@@ -545,22 +527,25 @@ func (a *agent) destroyTag(n *nic, t uint16) error {
 	return nil
 }
 
-func (a *agent) tag(n *nic, t uint16) (*tag, error) {
+func (a *Agent) tag(n *nic, t uint16) (*tag, error) {
 	k := a.tags[t]
 	if k == nil || k.nic != n.id {
-		return nil, fmt.Errorf("tag %d of NIC handle %d: %w", t, n.id, ErrTag)
+		return nil, fmt.Errorf("tag %d of NIC handle %d: %w", t, n.id, call.ErrTag)
 	}
 	return k, nil
 }
 
-func (a *agent) rights(rights uint8) error {
-	if rights&layout.ConnectionFrameRightsRDMAReadMask != 0 && !a.device.identity().RDMARead {
-		return fmt.Errorf("RDMA read: %w", ErrUnsupported)
+func (a *Agent) rights(rights uint8) error {
+	if allowsRead(rights) && !a.device.identity().RDMARead {
+		return fmt.Errorf("RDMA read: %w", call.ErrUnsupported)
 	}
 	return nil
 }
 
-func (a *agent) register(n *nic, q *request, r *reply) error {
+func allowsWrite(rights uint8) bool { return rights&layout.ConnectionFrameRightsRDMAWriteMask != 0 }
+func allowsRead(rights uint8) bool  { return rights&layout.ConnectionFrameRightsRDMAReadMask != 0 }
+
+func (a *Agent) register(n *nic, q *call.Request, r *call.Reply) error {
 	t := q.Tag
 	if t == 0 {
 		t = n.tag
@@ -583,13 +568,12 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 	unpin := func(err error) error {
 		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
-	if err := a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
+	if err := a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
 		return err
 	}
 	g, err := a.table.Register(att.Region{
 		Start: q.Address, Length: q.Length, Pages: pages, Tag: t,
-		RDMAWrite: q.Rights&layout.ConnectionFrameRightsRDMAWriteMask != 0,
-		RDMARead:  q.Rights&layout.ConnectionFrameRightsRDMAReadMask != 0,
+		RDMAWrite: allowsWrite(q.Rights), RDMARead: allowsRead(q.Rights),
 	})
 	if err != nil {
 		if errors.Is(err, att.ErrNoSlot) || errors.Is(err, att.ErrNoLevel2) {
@@ -612,7 +596,7 @@ func (a *agent) register(n *nic, q *request, r *reply) error {
 
 // deregister removes a region. Its frames are unpinned only when the device has
 // drained every access to it.
-func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
+func (a *Agent) deregister(n *nic, handle uint32, address uint64) error {
 	g := n.regions[handle]
 	if g == nil || g.address != address {
 		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, host.ErrInvalidParameter)
@@ -624,7 +608,7 @@ func (a *agent) deregister(n *nic, handle uint32, address uint64) error {
 }
 
 // forget unpins the frames of a region that the device no longer knows.
-func (a *agent) forget(n *nic, g *region) error {
+func (a *Agent) forget(n *nic, g *region) error {
 	delete(n.regions, uint32(g.handle))
 	n.process.uses.regions.count--
 	if k := a.tags[g.tag]; k != nil {
@@ -633,10 +617,10 @@ func (a *agent) forget(n *nic, g *region) error {
 	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
-	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
+	return a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
 }
 
-func (a *agent) modifyRegion(n *nic, q *request) error {
+func (a *Agent) modifyRegion(n *nic, q *call.Request) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
 		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
@@ -652,7 +636,7 @@ func (a *agent) modifyRegion(n *nic, q *request) error {
 	if err := a.rights(q.Rights); err != nil {
 		return err
 	}
-	if gone, err := a.device.change(g.handle, t, rightsOf(q.Rights)); err != nil {
+	if gone, err := a.device.change(g.handle, t, q.Rights); err != nil {
 		if gone {
 			err = errors.Join(fmt.Errorf("the region with handle %#x at %#x is not registered any more: %w", q.Object, q.Address, err), a.forget(n, g))
 		}
@@ -666,7 +650,7 @@ func (a *agent) modifyRegion(n *nic, q *request) error {
 	return nil
 }
 
-func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
+func (a *Agent) queryRegion(n *nic, q *call.Request, r *call.Reply) error {
 	g := n.regions[q.Object]
 	if g == nil || g.address != q.Address {
 		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
@@ -675,7 +659,7 @@ func (a *agent) queryRegion(n *nic, q *request, r *reply) error {
 	return nil
 }
 
-func (a *agent) nextError(n *nic, r *reply) error {
+func (a *Agent) nextError(n *nic, r *call.Reply) error {
 	if len(n.errors) == 0 {
 		return nil
 	}
@@ -691,26 +675,26 @@ func (a *agent) nextError(n *nic, r *reply) error {
 // showErrors publishes since when an error is queued for a NIC handle. It
 // publishes the time and not a flag, so that a thread that polls at the instant
 // of the change decides the same whichever of the two ran first.
-func (a *agent) showErrors(of *nic) {
-	p, at := of.process, errorsWord(of.id)
+func (a *Agent) showErrors(of *nic) {
+	p, at := of.process, call.ErrorsWord(of.id)
 	if p.ended {
 		return
 	}
 	oldest := host.Never
 	for _, n := range a.nics {
-		if n.process == p && errorsWord(n.id) == at && len(n.errors) > 0 {
+		if n.process == p && call.ErrorsWord(n.id) == at && len(n.errors) > 0 {
 			oldest = min(oldest, n.errors[0].since)
 		}
 	}
-	mem.StoreUint64(p.statuses.Bytes()[at:], uint64(oldest))
-	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 8)...))
+	mem.StoreUint64(p.Statuses.Bytes()[at:], uint64(oldest))
+	a.broken(a.Thread.Publish(p.Statuses.Physical(nil, at, 8)...))
 }
 
 // report queues an asynchronous error for the program that owns the VI. The
 // first error of each kind of a VI is never dropped, so the card's VIs bound
 // the queue. An error that repeats a queued one is dropped when maxErrors are
 // queued.
-func (a *agent) report(n *nic, e AsyncError) {
+func (a *Agent) report(n *nic, e call.AsyncError) {
 	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.VI)
 	if n == nil {
 		return
@@ -722,27 +706,27 @@ func (a *agent) report(n *nic, e AsyncError) {
 	a.queueError(n, e)
 }
 
-func (a *agent) queueError(n *nic, e AsyncError) {
-	n.errors = append(n.errors, queuedError{e, a.thread.Now()})
+func (a *Agent) queueError(n *nic, e call.AsyncError) {
+	n.errors = append(n.errors, queuedError{e, a.Thread.Now()})
 	if len(n.errors) == 1 {
 		a.showErrors(n)
 	}
 }
 
 // overflow reports dropped errors at the queue position of the first of them.
-func (a *agent) overflow(n *nic, dropped int) {
+func (a *Agent) overflow(n *nic, dropped int) {
 	for i := range n.errors {
 		if q := &n.errors[i]; q.Code == layout.AsyncErrorOverflow {
 			q.Lost += dropped
 			return
 		}
 	}
-	a.queueError(n, AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
+	a.queueError(n, call.AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
 }
 
 // forgetErrors limits the queued errors of destroyed VIs, whose number has no
 // bound.
-func (a *agent) forgetErrors(n *nic, v *vi, index int) {
+func (a *Agent) forgetErrors(n *nic, v *vi, index int) {
 	if n == nil || len(n.errors) <= maxErrors {
 		return
 	}
@@ -755,7 +739,7 @@ func (a *agent) forgetErrors(n *nic, v *vi, index int) {
 	a.showErrors(n)
 }
 
-func (a *agent) counters(q *request, r *reply) error {
+func (a *Agent) counters(q *call.Request, r *call.Reply) error {
 	if q.Object >= layout.CounterSlots {
 		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, host.ErrInvalidParameter)
 	}
@@ -764,7 +748,7 @@ func (a *agent) counters(q *request, r *reply) error {
 	return err
 }
 
-func (a *agent) interrupt() error {
+func (a *Agent) interrupt() error {
 	errors, err := a.device.interrupt(func(frame []byte) {
 		if a.fatal == nil {
 			a.engine.Frame(a.now(), frame)
@@ -781,7 +765,7 @@ func (a *agent) interrupt() error {
 	return a.fatal
 }
 
-func (a *agent) asyncErrors() error {
+func (a *Agent) asyncErrors() error {
 	waiting, dropped, err := a.device.asyncErrors()
 	if err != nil {
 		return err
@@ -798,13 +782,13 @@ func (a *agent) asyncErrors() error {
 			if index < len(a.vis) && a.vis[index].state == layout.VIStateError {
 				continue
 			}
-			a.asyncError(AsyncError{Code: layout.AsyncErrorCatastrophic, VI: index})
+			a.asyncError(call.AsyncError{Code: layout.AsyncErrorCatastrophic, VI: index})
 		}
 	}
 	return a.fatal
 }
 
-func (a *agent) asyncError(e AsyncError) {
+func (a *Agent) asyncError(e call.AsyncError) {
 	if e.VI >= len(a.vis) {
 		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.VI)
 		return

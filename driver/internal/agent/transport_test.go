@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"hvia/driver/internal/call"
 	"hvia/driver/internal/connect"
 	"hvia/host"
 	"hvia/host/mem"
@@ -21,8 +22,8 @@ func TestTransportDefaults(t *testing.T) {
 	require.Equal(t, transport{
 		offer: connect.Offer{Window: 16, ReadLimit: 4}, retryLimit: 7, timeoutLog2: 16, linger: 4 * 30 << 16 * host.Nanosecond,
 	}, got)
-	require.EqualValues(t, 1<<params.CompletionQueuesLog2, statusCQs)
-	require.LessOrEqual(t, statusBytes, mem.PageBytes)
+	require.EqualValues(t, 1<<params.CompletionQueuesLog2, call.StatusCQs)
+	require.LessOrEqual(t, call.StatusBytes, mem.PageBytes)
 }
 
 func TestTransportSettings(t *testing.T) {

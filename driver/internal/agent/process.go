@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package driver
+package agent
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"hvia/driver/internal/call"
 	"hvia/host"
 	"hvia/host/mem"
 	"hvia/layout"
@@ -18,12 +19,12 @@ import (
 // sends it orders. No process has it.
 const ServiceRank = 1 << 20
 
-// reclaimLook is the period at which a thread in timed mode polls whether a
+// reclaimPeriod is the period at which a thread in timed mode polls whether a
 // process was reclaimed.
-const reclaimLook = 10 * host.Microsecond
+const reclaimPeriod = 10 * host.Microsecond
 
 // MaxThreads bounds the threads of a process that may call the agent.
-const MaxThreads = replySlots
+const MaxThreads = call.ReplySlots
 
 // process is the agent's record of one program that shares its card. An agent
 // that is not resident has one, with all of the node's memory.
@@ -36,10 +37,10 @@ type process struct {
 	pid      int
 	since    time.Time
 	first    int // rank of its first thread
-	ranks    int
+	Ranks    int
 	memory   *mem.Memory
-	replies  *mem.Buffer // a slot for each thread
-	statuses *mem.Buffer
+	Replies  *mem.Buffer // a slot for each thread
+	Statuses *mem.Buffer
 	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
 	uses     uses
 	ended    bool // it gets no more replies and status
@@ -47,26 +48,26 @@ type process struct {
 }
 
 func (p *process) prepare() (err error) {
-	if p.replies, err = p.memory.Allocate(p.ranks*replySlot, mem.Runs); err != nil {
+	if p.Replies, err = p.memory.Allocate(p.Ranks*call.ReplySlot, mem.Runs); err != nil {
 		return err
 	}
-	if p.statuses, err = p.memory.Allocate(mem.PageBytes, mem.Single); err != nil {
+	if p.Statuses, err = p.memory.Allocate(mem.PageBytes, mem.Single); err != nil {
 		return err
 	}
 	// The agent writes there for the life of the process.
-	p.replies.Keep()
-	p.statuses.Keep()
+	p.Replies.Keep()
+	p.Statuses.Keep()
 	return nil
 }
 
-func (p *process) slot(rank int) int { return (rank - p.first) * replySlot }
+func (p *process) slot(rank int) int { return (rank - p.first) * call.ReplySlot }
 
 func (p *process) has(rank int) bool {
-	return rank > AgentRank && rank >= p.first && rank < p.first+p.ranks
+	return rank > call.AgentRank && rank >= p.first && rank < p.first+p.Ranks
 }
 
-func (a *agent) processOf(from host.ThreadID) *process {
-	if from.Node != a.thread.ID().Node {
+func (a *Agent) processOf(from host.ThreadID) *process {
+	if from.Node != a.Thread.ID().Node {
 		return nil
 	}
 	a.mu.Lock()
@@ -79,22 +80,22 @@ func (a *agent) processOf(from host.ThreadID) *process {
 	return nil
 }
 
-func (a *agent) show(p *process, at int, v uint32) {
+func (a *Agent) show(p *process, at int, v uint32) {
 	if p == nil || p.ended {
 		return
 	}
-	mem.StoreUint32(p.statuses.Bytes()[at:], v)
-	a.broken(a.thread.Publish(p.statuses.Physical(nil, at, 4)...))
+	mem.StoreUint32(p.Statuses.Bytes()[at:], v)
+	a.broken(a.Thread.Publish(p.Statuses.Physical(nil, at, 4)...))
 }
 
 func (p *process) shown(at int) uint32 {
 	if p == nil || p.ended {
 		return 0
 	}
-	return mem.LoadUint32(p.statuses.Bytes()[at:])
+	return mem.LoadUint32(p.Statuses.Bytes()[at:])
 }
 
-func (a *agent) nic(p *process, id uint32) (*nic, error) {
+func (a *Agent) nic(p *process, id uint32) (*nic, error) {
 	n := a.nics[id]
 	if n == nil || n.process != p {
 		return nil, fmt.Errorf("NIC handle %d: not open: %w", id, host.ErrInvalidParameter)
@@ -104,7 +105,7 @@ func (a *agent) nic(p *process, id uint32) (*nic, error) {
 
 // takeBack destroys everything that a process made: its waits, its VIs'
 // connections, its VIs, completion queues, regions and tags. Its memory stays.
-func (a *agent) takeBack(p *process) {
+func (a *Agent) takeBack(p *process) {
 	for _, id := range slices.Sorted(maps.Keys(a.nics)) {
 		if a.nics[id].process == p {
 			a.closeNIC(a.nics[id])
@@ -112,8 +113,8 @@ func (a *agent) takeBack(p *process) {
 	}
 }
 
-func (a *agent) order(q *request) {
-	if q.Op != opReclaim {
+func (a *Agent) order(q *call.Request) {
+	if q.Op != call.OpReclaim {
 		a.log.Warn("dropped an order that the agent does not know", "operation", q.Op.String())
 		return
 	}
@@ -159,16 +160,15 @@ type Entry struct {
 }
 
 // Enter registers a process with a resident agent, before its first request.
-func (h *Host) Enter(c ProcessConfig) (Entry, error) {
-	a := h.agent
+func (a *Agent) Enter(c ProcessConfig) (Entry, error) {
 	fail := func(err error) (Entry, error) {
-		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, h.node, err)
+		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, a.End.Node, err)
 	}
-	if c.Memory == nil || c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= AgentRank || c.FirstRank+c.Ranks > ServiceRank || h.mvia != nil || !a.resident {
-		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, h.device, host.ErrInvalidParameter))
+	if c.Memory == nil || c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= call.AgentRank || c.FirstRank+c.Ranks > ServiceRank || a.MVIA() != nil || !a.resident {
+		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, a.Config.Device, host.ErrInvalidParameter))
 	}
 	p := &process{
-		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
+		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, Ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
 		uses: a.quota.uses(),
 	}
 	if err := p.prepare(); err != nil {
@@ -177,24 +177,23 @@ func (h *Host) Enter(c ProcessConfig) (Entry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.processes {
-		if o.id == p.id || p.first < o.first+o.ranks && o.first < p.first+p.ranks {
-			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.ranks-1, o.name, host.ErrInUse))
+		if o.id == p.id || p.first < o.first+o.Ranks && o.first < p.first+p.Ranks {
+			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.Ranks-1, o.name, host.ErrInUse))
 		}
 	}
 	a.processes = append(a.processes, p)
-	return Entry{Replies: p.replies.Address(), Statuses: p.statuses.Address()}, nil
+	return Entry{Replies: p.Replies.Address(), Statuses: p.Statuses.Address()}, nil
 }
 
 // Reclaim destroys everything that a process had on the card, wherever it was
 // interrupted, and removes the process; its peers lose their connections. After
 // nil the card uses none of its memory. The thread is the owner's, of rank
 // ServiceRank. An unknown process is no error.
-func (h *Host) Reclaim(t *host.Thread, id int) error {
-	a := h.agent
+func (a *Agent) Reclaim(t *host.Thread, id int) error {
 	fail := func(err error) error {
-		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, h.node, err)
+		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, a.End.Node, err)
 	}
-	if t.ID() != (host.ThreadID{Node: h.node, Rank: ServiceRank}) {
+	if t.ID() != (host.ThreadID{Node: a.End.Node, Rank: ServiceRank}) {
 		return fail(fmt.Errorf("on thread %v, want rank %d: %w", t.ID(), ServiceRank, host.ErrInvalidParameter))
 	}
 	a.mu.Lock()
@@ -207,42 +206,41 @@ func (h *Host) Reclaim(t *host.Thread, id int) error {
 	if done == nil {
 		return nil
 	}
-	if err := t.Send(host.ThreadID{Node: h.node, Rank: AgentRank}, encodeRequest(&request{Op: opReclaim, Object: uint32(id)})); err != nil {
+	if err := t.Send(host.ThreadID{Node: a.End.Node, Rank: call.AgentRank}, call.Encode(&call.Request{Op: call.OpReclaim, Object: uint32(id)})); err != nil {
 		return fail(err)
 	}
 	for t.Timed() { // the thread must not stop time
 		select {
 		case <-done:
 			return nil
-		case <-h.ended:
-			return fail(h.gone(&request{Op: opReclaim}))
+		case <-a.End.Done:
+			return fail(a.End.Gone(call.OpReclaim))
 		default:
 		}
-		if err := t.Sleep(reclaimLook); err != nil {
+		if err := t.Sleep(reclaimPeriod); err != nil {
 			return fail(err)
 		}
 	}
 	select {
 	case <-done:
 		return nil
-	case <-h.ended:
-		return fail(h.gone(&request{Op: opReclaim}))
+	case <-a.End.Done:
+		return fail(a.End.Gone(call.OpReclaim))
 	case <-t.Context().Done():
 		return fail(context.Cause(t.Context()))
 	}
 }
 
 // Drop removes a process that has never sent a request.
-func (h *Host) Drop(id int) {
-	h.agent.mu.Lock()
-	defer h.agent.mu.Unlock()
-	h.agent.processes = slices.DeleteFunc(slices.Clone(h.agent.processes), func(p *process) bool { return p.id == id })
+func (a *Agent) Drop(id int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.processes = slices.DeleteFunc(slices.Clone(a.processes), func(p *process) bool { return p.id == id })
 }
 
 // Forget removes a process that has left by itself. It returns false if the
 // process has not left, so that it must be reclaimed.
-func (h *Host) Forget(id int) bool {
-	a := h.agent
+func (a *Agent) Forget(id int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.processes, func(p *process) bool { return p.id == id })
@@ -256,7 +254,7 @@ func (h *Host) Forget(id int) bool {
 }
 
 // HostStatus is the state of a resident agent at one moment.
-type HostStatus struct {
+type Status struct {
 	Processes []ProcessStatus
 	VIs       []VIStatus // those that exist, by index
 }
@@ -284,22 +282,24 @@ type VIStatus struct {
 	Connected   bool
 }
 
+func (p *process) status() ProcessStatus {
+	return ProcessStatus{ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * mem.PageBytes}
+}
+
 // snap stores the result of Status. The agent calls it after each of its steps,
 // so that Status need not wait for the agent.
-func (a *agent) snap() {
+func (a *Agent) snap() {
 	if !a.resident {
 		return
 	}
-	s := &HostStatus{}
+	s := &Status{}
 	a.mu.Lock()
 	list := slices.Clone(a.processes)
 	a.mu.Unlock()
 	at := map[*process]int{}
 	for i, p := range list {
 		at[p] = i
-		s.Processes = append(s.Processes, ProcessStatus{
-			ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * mem.PageBytes,
-		})
+		s.Processes = append(s.Processes, p.status())
 	}
 	for _, n := range a.nics {
 		i, ok := at[n.process]
@@ -335,22 +335,20 @@ func (a *agent) snap() {
 
 // Status returns the agent's state at the end of its last step, with the
 // processes that have entered since.
-func (h *Host) Status() HostStatus {
-	var s HostStatus
-	if last := h.agent.snapshot.Load(); last != nil {
+func (a *Agent) Status() Status {
+	var s Status
+	if last := a.snapshot.Load(); last != nil {
 		s.VIs = slices.Clone(last.VIs)
 		s.Processes = slices.Clone(last.Processes)
 	}
-	h.agent.mu.Lock()
-	defer h.agent.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	s.Processes = slices.DeleteFunc(s.Processes, func(o ProcessStatus) bool {
-		return !slices.ContainsFunc(h.agent.processes, func(p *process) bool { return p.id == o.ID })
+		return !slices.ContainsFunc(a.processes, func(p *process) bool { return p.id == o.ID })
 	})
-	for _, p := range h.agent.processes {
+	for _, p := range a.processes {
 		if !slices.ContainsFunc(s.Processes, func(o ProcessStatus) bool { return o.ID == p.id }) {
-			s.Processes = append(s.Processes, ProcessStatus{
-				ID: p.id, Name: p.name, Pid: p.pid, Since: p.since, MemoryBytes: int64(p.memory.Frames()) * mem.PageBytes,
-			})
+			s.Processes = append(s.Processes, p.status())
 		}
 	}
 	return s
