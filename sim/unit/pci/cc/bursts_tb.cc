@@ -15,7 +15,6 @@
 #include "sim/model/host_bridge.h"
 #include "sim/model/pci_bus.h"
 #include "sim/model/pci_enumerator.h"
-#include "verilated.h"
 
 using unit::Fail;
 

@@ -20,7 +20,6 @@
 #include "sim/model/splitmix.h"
 #include "sim/model/pci_enumerator.h"
 #include "sim/unit/internal/unit/testbench.h"
-#include "verilated.h"
 
 using hvia::HostBridge;
 using hvia::HostCommand;

@@ -17,7 +17,6 @@
 #include "sim/gen/hvia_params.h"
 #include "sim/model/sdram_chip.h"
 #include "sim/model/splitmix.h"
-#include "verilated.h"
 
 namespace {
 

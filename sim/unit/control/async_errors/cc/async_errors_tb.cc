@@ -13,7 +13,6 @@
 
 #include "Vhvia_async_errors.h"
 #include "sim/unit/internal/unit/testbench.h"
-#include "verilated.h"
 
 namespace {
 

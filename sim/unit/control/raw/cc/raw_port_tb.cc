@@ -9,7 +9,6 @@
 
 #include "Vhvia_raw_port.h"
 #include "sim/unit/internal/unit/neighbours.h"
-#include "verilated.h"
 
 
 namespace {

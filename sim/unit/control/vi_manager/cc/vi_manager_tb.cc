@@ -12,7 +12,6 @@
 
 #include "Vvi_manager_tb.h"
 #include "sim/unit/internal/unit/neighbours.h"
-#include "verilated.h"
 
 
 namespace {

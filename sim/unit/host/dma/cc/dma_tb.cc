@@ -9,7 +9,6 @@
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/unit/internal/unit/neighbours.h"
 #include "sim/gen/hvia_params.h"
-#include "verilated.h"
 
 using unit::Fail;
 using unit::kPage;

@@ -20,7 +20,6 @@
 #include "sim/model/dp83820.h"
 #include "sim/model/mac_bus_pins.h"
 #include "sim/model/pci_bus.h"
-#include "verilated.h"
 
 using unit::Fail;
 

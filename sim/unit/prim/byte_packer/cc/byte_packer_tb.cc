@@ -7,7 +7,6 @@
 
 #include "Vhvia_byte_packer.h"
 #include "sim/unit/internal/unit/testbench.h"
-#include "verilated.h"
 
 using unit::Fail;
 

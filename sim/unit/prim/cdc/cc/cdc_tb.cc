@@ -10,7 +10,6 @@
 
 #include "Vcdc_tb.h"
 #include "sim/unit/internal/unit/testbench.h"
-#include "verilated.h"
 
 namespace {
 

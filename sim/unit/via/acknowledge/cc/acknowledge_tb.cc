@@ -15,7 +15,6 @@
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/gen/hvia_layout.h"
 #include "sim/gen/hvia_params.h"
-#include "verilated.h"
 
 using unit::Fail;
 using unit::kVIs;

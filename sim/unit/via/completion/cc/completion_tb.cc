@@ -15,7 +15,6 @@
 
 #include "Vcompletion_tb.h"
 #include "sim/unit/internal/unit/neighbours.h"
-#include "verilated.h"
 
 
 namespace {

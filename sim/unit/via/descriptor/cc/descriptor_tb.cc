@@ -31,7 +31,6 @@
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/gen/hvia_layout.h"
 #include "sim/gen/hvia_params.h"
-#include "verilated.h"
 
 namespace bench {
 namespace {

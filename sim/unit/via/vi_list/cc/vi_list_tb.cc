@@ -8,7 +8,6 @@
 
 #include "Vhvia_vi_list.h"
 #include "sim/unit/internal/unit/testbench.h"
-#include "verilated.h"
 
 using unit::Fail;
 
