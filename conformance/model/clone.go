@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Clone returns a copy that goes its own way: to try one of several outcomes
-// that are all allowed.
+// Clone returns an independent copy, to try one of several allowed outcomes.
 func (f *Fabric) Clone() *Fabric {
 	out := New(len(f.Hosts), f.depth)
 	out.FetchOnArrival, out.Lose, out.Faulty = f.FetchOnArrival, f.Lose, f.Faulty
@@ -58,7 +57,7 @@ func (v *VI) clone(h *Host) *VI {
 	return &out
 }
 
-// clone copies the queue, and says which copy is that of one descriptor.
+// clone copies the queue and returns the copy of one descriptor.
 func (q *queue) clone(one *posted) (out queue, copied *posted) {
 	out.posted = slices.Clone(q.posted)
 	for i, p := range q.posted {

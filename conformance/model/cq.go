@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Source is a work queue, as the entries of completion queues name it.
+// Source names a work queue in the entries of completion queues.
 type Source struct {
 	VI      int // index
 	Receive bool
@@ -18,18 +18,19 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s queue of VI %d", map[bool]string{false: "send", true: "receive"}[s.Receive], s.VI)
 }
 
-// CompletionQueue gets an entry for every completion of the work queues that are
-// tied to it [VIA]. The completions of different work queues are in no order, so
-// what is known is how many entries each of them is owed.
+// CompletionQueue gets one entry per completion of the work queues tied to it
+// [VIA]. Completions of different work queues have no order, so the model
+// counts the entries per work queue.
 type CompletionQueue struct {
 	owed  map[Source]int
 	sum   int  // of owed
-	least int  // entries that it had room for, at the least, since the last Settle
-	now   int  // entries that it has room for
-	taken bool // some were taken since the last Settle, or the room changed
+	least int  // smallest capacity since the last Settle
+	now   int  // capacity
+	taken bool // entries were taken or the capacity changed since the last Settle
 }
 
-// CreateCompletionQueue makes a completion queue with room for so many entries.
+// CreateCompletionQueue creates a completion queue with a capacity of the given
+// number of entries.
 func (h *Host) CreateCompletionQueue(number, entries int) error {
 	if h.queues[number] != nil {
 		return fmt.Errorf("model: create completion queue %d: %w", number, ErrIndex)
@@ -38,10 +39,11 @@ func (h *Host) CreateCompletionQueue(number, entries int) error {
 	return nil
 }
 
-// CompletionQueue returns a completion queue, nil if there is none of that number.
+// CompletionQueue returns a completion queue, nil if the number is unused.
 func (h *Host) CompletionQueue(number int) *CompletionQueue { return h.queues[number] }
 
-// DestroyCompletionQueue ends a completion queue that no VI is tied to [VIA].
+// DestroyCompletionQueue destroys a completion queue. No VI may be tied to it
+// [VIA].
 func (h *Host) DestroyCompletionQueue(number int) error {
 	if h.queues[number] == nil {
 		return fmt.Errorf("model: destroy completion queue %d: %w", number, ErrIndex)
@@ -55,7 +57,7 @@ func (h *Host) DestroyCompletionQueue(number int) error {
 	return nil
 }
 
-// tie checks that the completion queues of a new VI are there.
+// tie checks that the completion queues of a new VI exist.
 func (h *Host) tie(a Attributes) error {
 	for _, n := range []int{a.SendCompletionQueue, a.ReceiveCompletionQueue} {
 		if n != 0 && h.queues[n-1] == nil {
@@ -65,7 +67,7 @@ func (h *Host) tie(a Attributes) error {
 	return nil
 }
 
-// enter is what a completion does to the completion queue.
+// enter adds the entry of a completion to its completion queue.
 func (v *VI) enter(p *posted) {
 	n := v.attributes.SendCompletionQueue
 	if p.receive {
@@ -79,21 +81,20 @@ func (v *VI) enter(p *posted) {
 	q.sum++
 }
 
-// Resize changes the room. What is in the queue stays, in its order [VIA].
+// Resize changes the capacity. The entries and their order stay [VIA].
 func (q *CompletionQueue) Resize(entries int) {
 	q.now, q.taken = entries, true
 	q.least = min(q.least, entries)
 }
 
-// Polled says that the program has taken entries at a time that the model does
-// not know; those that came later had more room.
+// Polled records that the program took entries at a time that the model does
+// not know. Later entries then had more space.
 func (q *CompletionQueue) Polled() { q.taken = true }
 
-// Owed returns how many entries work queues should have, but for those that found
-// the queue full.
+// Owed returns how many entries the queue should have without overruns.
 func (q *CompletionQueue) Owed() int { return q.sum }
 
-// Missing are the VIs whose completions have no entry among these, one for each.
+// Missing returns the VI of each completion without an entry among these.
 func (q *CompletionQueue) Missing(entries []Source) (vis []int) {
 	left := maps.Clone(q.owed)
 	for _, s := range entries {
@@ -107,13 +108,14 @@ func (q *CompletionQueue) Missing(entries []Source) (vis []int) {
 	return vis
 }
 
-// Settle judges all entries that were taken since the last Settle, when no
-// completion is under way and the program has taken all that there were, and the
-// overruns that were told for each VI. Every completion has exactly one entry, and
-// only one that found the queue full has none, which is told [VIA], [transport].
+// Settle verifies the entries that the program took since the last Settle, and
+// the overruns reported for each VI. It may be called when no completion is in
+// flight and the program has taken all entries. Every completion has exactly
+// one entry. A completion that found the queue full has none, and the provider
+// reports an overrun [VIA], [transport].
 func (q *CompletionQueue) Settle(entries []Source, overruns map[int]int) error {
-	left, lost, told := maps.Clone(q.owed), 0, map[int]int{}
-	maps.Copy(told, overruns)
+	left, lost, reported := maps.Clone(q.owed), 0, map[int]int{}
+	maps.Copy(reported, overruns)
 	for _, s := range entries {
 		if left[s] == 0 {
 			return fmt.Errorf("the %v has more entries than completions: %d", s, q.owed[s]+1)
@@ -122,28 +124,27 @@ func (q *CompletionQueue) Settle(entries []Source, overruns map[int]int) error {
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(left), compareSources) {
 		lost += left[s]
-		if told[s.VI] -= left[s]; told[s.VI] < 0 {
-			return fmt.Errorf("the %v has %d entries for %d completions, and no overrun was told", s, q.owed[s]-left[s], q.owed[s])
+		if reported[s.VI] -= left[s]; reported[s.VI] < 0 {
+			return fmt.Errorf("the %v has %d entries for %d completions, and no overrun was reported", s, q.owed[s]-left[s], q.owed[s])
 		}
 	}
-	for _, vi := range slices.Sorted(maps.Keys(told)) {
-		if told[vi] > 0 {
-			return fmt.Errorf("%d overruns too many were told for VI %d", told[vi], vi)
+	for _, vi := range slices.Sorted(maps.Keys(reported)) {
+		if reported[vi] > 0 {
+			return fmt.Errorf("%d overruns too many were reported for VI %d", reported[vi], vi)
 		}
 	}
 	most := max(0, q.sum-q.least)
 	switch {
 	case lost > most:
-		return fmt.Errorf("%d entries are lost; with room for %d and %d completions %d could be", lost, q.least, q.sum, most)
+		return fmt.Errorf("%d entries are lost; with %d slots and %d completions %d could be", lost, q.least, q.sum, most)
 	case lost < most && !q.taken:
-		return fmt.Errorf("%d entries are lost; with room for %d and %d completions it should be %d", lost, q.least, q.sum, most)
+		return fmt.Errorf("%d entries are lost; with %d slots and %d completions it should be %d", lost, q.least, q.sum, most)
 	}
 	q.Taken()
 	return nil
 }
 
-// Taken says that the program has taken all entries that there will be, and that
-// nobody judges them.
+// Taken records that the program took all entries, without verifying them.
 func (q *CompletionQueue) Taken() {
 	q.owed, q.sum, q.least, q.taken = map[Source]int{}, 0, q.now, false
 }
@@ -152,7 +153,8 @@ func compareSources(a, b Source) int {
 	if a.VI != b.VI {
 		return a.VI - b.VI
 	}
-	return map[bool]int{false: 0, true: 1}[a.Receive] - map[bool]int{false: 0, true: 1}[b.Receive]
+	rank := map[bool]int{true: 1}
+	return rank[a.Receive] - rank[b.Receive]
 }
 
 func (q *CompletionQueue) clone() *CompletionQueue {

@@ -22,17 +22,17 @@ const (
 	remoteError         = layout.DescriptorStatusRemoteDescriptorErrorMask
 )
 
-// Completion is how a descriptor came back.
+// Completion is the result of a descriptor.
 type Completion struct {
 	Address   uint64 // of the descriptor
 	Status    uint32 // the status word
-	MaySet    uint32 // error bits that may be set beside those of Status
-	Or        uint32 // another status word, with Length 0, that is as good; 0 = none
+	MaySet    uint32 // error bits that may be set besides Status
+	Or        uint32 // another allowed status word, with Length 0; 0 = none
 	Length    uint32 // bytes moved
-	Immediate uint32 // if Status says so
+	Immediate uint32 // valid if Status has the bit
 }
 
-// Allows says whether a provider may complete the descriptor in this way.
+// Allows reports whether a provider may complete the descriptor like this.
 func (c Completion) Allows(status, length, immediate uint32) bool {
 	if c.Or != 0 && status == c.Or && length == 0 {
 		return true
@@ -47,7 +47,7 @@ func (c Completion) String() string {
 		s += fmt.Sprintf(", immediate %#x", c.Immediate)
 	}
 	if c.MaySet != 0 {
-		s += fmt.Sprintf("; %#x (%s) may be set, too", c.MaySet, StatusText(c.MaySet))
+		s += fmt.Sprintf("; %#x (%s) may also be set", c.MaySet, StatusText(c.MaySet))
 	}
 	if c.Or != 0 {
 		s += fmt.Sprintf("; or status %#x (%s)", c.Or, StatusText(c.Or))
@@ -75,14 +75,14 @@ func StatusText(status uint32) string {
 	return strings.Join(append(words, echo.String()), " ")
 }
 
-// done is the status word of a descriptor that ended with these bits.
+// done returns the status word of a complete descriptor with these bits.
 func done(bits uint32, echo layout.StatusOperation) uint32 {
 	return layout.DescriptorStatusDoneMask | bits | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
 
-// A provider reads descriptors in chunks of 64 bytes: the control segment with
-// two segments, then four segments at a time. Every chunk lies in the region as
-// a whole, also if fewer segments are in use [card].
+// A provider reads a descriptor in chunks of 64 bytes: the control segment with
+// two segments, then four segments per chunk. Each chunk must lie in the region
+// completely, even if it has unused segments [card].
 const (
 	chunkBytes         = layout.DescriptorFetchBytes
 	headSegments       = (chunkBytes - layout.DescriptorSize) / layout.DataSegmentSize
@@ -90,17 +90,17 @@ const (
 	segmentsOfChunk    = chunkBytes / layout.DataSegmentSize
 )
 
-// descriptor is one that the provider has reached and read.
+// descriptor is a descriptor that the provider has read.
 type descriptor struct {
-	layout.Descriptor // the first chunk, as it was then
+	layout.Descriptor // the first chunk, as the provider read it
 	address           uint64
 	handle            uint32
 	host              *Host
 	tag               uint16
 }
 
-// read reads the head of a descriptor; false if it cannot be reached: handle,
-// tag or bounds, or no descriptor can be there.
+// read reads the first chunk of a descriptor. It returns false if handle, tag,
+// bounds or alignment are wrong.
 func (h *Host) read(address uint64, handle uint32, tag uint16) (*descriptor, bool) {
 	b, ok := h.access(handle, address, chunkBytes, tag, layout.AttAccessLocal)
 	if !ok || address%layout.DescriptorAlignment != 0 {
@@ -117,7 +117,7 @@ func (d *descriptor) hasImmediate() bool {
 	return d.Control()&layout.DescriptorControlImmediateMask != 0
 }
 
-// echo is the operation that the status tells [VIA].
+// echo returns the operation field of the status [VIA].
 func (d *descriptor) echo() layout.StatusOperation {
 	switch d.operation() {
 	case layout.DescriptorOperationRDMAWrite:
@@ -128,8 +128,8 @@ func (d *descriptor) echo() layout.StatusOperation {
 	return layout.StatusOperationSend
 }
 
-// addressSegments is how many segments come before the data segments: SegCount
-// counts them, too [VIA].
+// addressSegments returns the number of segments before the data segments.
+// SegCount includes them [VIA].
 func (d *descriptor) addressSegments() int {
 	if d.operation() == layout.DescriptorOperationRDMAWrite || d.operation() == layout.DescriptorOperationRDMARead {
 		return 1
@@ -143,17 +143,17 @@ func (d *descriptor) addressSegment() layout.AddressSegment {
 	return layout.AddressSegment(d.Descriptor[layout.DescriptorSize:])
 }
 
-// malformed is what descriptors of both queues are refused for: reserved bits
-// and fields that are not zero, and too many segments [VIA].
+// malformed checks what is common to both queues: reserved bits and fields must
+// be 0, and the number of segments is limited [VIA].
 func (d *descriptor) malformed() bool {
 	return d.Control()&layout.DescriptorControlReservedMask != 0 ||
 		binary.LittleEndian.Uint32(d.Descriptor[layout.DescriptorReservedOffset:]) != 0 ||
 		d.dataSegments() > layout.MaxDataSegments
 }
 
-// segment returns a data segment, counted from 0; false if the chunk that it
-// lies in cannot be read. Chunks behind the first are read when they are
-// needed, by the handle of the first.
+// segment returns a data segment, counted from 0. It returns false if the chunk
+// of the segment cannot be read. The provider reads later chunks on demand,
+// with the handle of the first.
 func (d *descriptor) segment(k int) (layout.DataSegment, bool) {
 	k += d.addressSegments()
 	if k < headSegments {
@@ -167,17 +167,17 @@ func (d *descriptor) segment(k int) (layout.DataSegment, bool) {
 	return layout.DataSegment(b[place*layout.DataSegmentSize:]), true
 }
 
-// cursor walks through the data of a descriptor's segments.
+// cursor walks through the data segments of a descriptor.
 type cursor struct {
 	*descriptor
 	index int    // of the segment
-	at    uint64 // bytes of it that are used up
+	at    uint64 // bytes of it already used
 }
 
-// next returns the memory of up to n bytes of one segment and goes on behind
-// them; nothing at the end of the segments. A segment is checked as a whole,
-// as much of it as is left, when its first byte is needed; one of 0 bytes is
-// not looked at [card].
+// next returns the memory of up to n bytes of one segment and advances. At the
+// end of the segments it returns none. The provider checks the rest of a
+// segment completely when it needs the first byte. It ignores empty segments
+// [card].
 func (c *cursor) next(n uint64) (piece []byte, end bool, bits uint32) {
 	for {
 		if c.index == c.dataSegments() {
@@ -202,8 +202,8 @@ func (c *cursor) next(n uint64) (piece []byte, end bool, bits uint32) {
 	}
 }
 
-// rest looks whether bytes are left in the segments; their memory is not
-// looked at.
+// rest reports whether the segments have bytes left. It does not check their
+// memory.
 func (c *cursor) rest() (left bool, bits uint32) {
 	for ; c.index < c.dataSegments(); c.index, c.at = c.index+1, 0 {
 		s, ok := c.segment(c.index)

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model says what the Virtual Interface Architecture promises, as plain
-// Go: what a program gets back for what it posts. It knows no clocks, no bus and
-// nothing of a card's inside. Runs on the simulated card are judged by it.
+// Package model is the reference model of the Virtual Interface Architecture in
+// plain Go: it predicts the results of what a program posts. It has no clock,
+// no bus, and nothing of a card's inside. Tests compare runs on the simulated
+// card with it.
 //
 // A Fabric has Hosts, a Host has memory, registered regions and VIs, and a VI
 // has two work queues. Every call takes effect at once and completely: a post
-// on the send queue of a connected VI is carried out, its message delivered, and
-// both descriptors completed, before the call returns. What a program can see
-// afterwards is compared with the real thing: the completions of each queue in
-// their order, the asynchronous errors, and every byte of memory.
+// on the send queue of a connected VI executes the descriptor, delivers the
+// message, and completes both descriptors before it returns. Tests then compare
+// what a program can observe: the completions of each queue in order, the
+// asynchronous errors, and every byte of memory.
 //
 // # Where the rules come from
 //
 // Comments name the source of each rule:
 //
-//   - [VIA]: the architecture, version 1.0, and VIPL's headers and manual pages.
-//   - [card]: section 6 of docs/reference/card.md, which decides what VIA
-//     leaves to the provider: how much of a message in error was moved, which
-//     of several errors is told.
+//   - [VIA]: the architecture, version 1.0, VIPL's headers and manual pages.
+//   - [card]: section 6 of docs/reference/card.md. It decides what VIA leaves
+//     open: how many bytes of a message in error move, and which of several
+//     errors is reported.
 //   - [vipl]: the list of decisions in package vipl.
-//   - [transport]: docs/explanation/transport.md, of the reliable levels.
+//   - [transport]: docs/explanation/transport.md, for the reliable levels.
 //
 // # What is left open
 //
-// Neither says how far work came when a connection ends under it. The model
-// goes to the end, unless Stop told it where to stop. An error bit that a
-// provider may but need not set beside others stands in Completion.MaySet, and a
-// status that is as good as the one expected in Completion.Or.
-// No order is promised between queues, so the asynchronous errors of a VI are a
-// multiset, and so are the entries of a completion queue.
+// The sources do not say how far work proceeds before a connection ends. The
+// model executes all of it, or up to the limits of Stop. Completion.MaySet has
+// error bits that a provider may set in addition, Completion.Or an alternative
+// status. Different queues have no common order, so the asynchronous errors of
+// a VI are a multiset, and so are the entries of a completion queue.
 //
-// The wire keeps the order of each connection, and loses what Fabric.Lose says of
-// unreliable ones. With unreliable delivery an error ends the descriptor, at the
-// reliable levels the connection.
+// The wire keeps the order of each connection. It loses the frames of
+// unreliable VIs that Fabric.Lose selects. An error ends the descriptor with
+// unreliable delivery, and the connection at the reliable levels.
 package model

@@ -11,40 +11,39 @@ import (
 	"hvia/layout"
 )
 
-// Errors of calls that a program may not make. Errors that a program may make
-// are in completions and asynchronous errors.
+// Errors of calls that a program may not make. Completions and asynchronous
+// errors report the errors that a program may make.
 var (
 	ErrMemory  = errors.New("no such memory")
 	ErrHandle  = errors.New("memory handle is in use, unknown or 0")
 	ErrState   = errors.New("the VI's state does not allow it")
 	ErrMatch   = errors.New("the VIs' attributes do not match")
-	ErrInUse   = errors.New("descriptors are left on a work queue, or a VI is tied to the completion queue")
+	ErrInUse   = errors.New("the work queue has descriptors, or a VI is tied to the completion queue")
 	ErrOverrun = errors.New("the work queue is full")
-	ErrIndex   = errors.New("VI or completion queue of that number is there already, or is not there")
+	ErrIndex   = errors.New("the number of the VI or completion queue is in use, or unknown")
 )
 
 // Fabric is a set of hosts on a wire.
 type Fabric struct {
 	Hosts []*Host
-	// FetchOnArrival says that a provider reads a receive descriptor when a
-	// message needs it, and not when it becomes the head of its queue [card].
+	// FetchOnArrival: the provider reads a receive descriptor when a message
+	// requires it, not when it becomes the head of its queue [card].
 	FetchOnArrival bool
-	// Lose, when set, says which frames of unreliable VIs the wire loses: those that
-	// a host sends on a VI, by their number since the VI was connected, from 0.
-	// Reliable VIs lose none [VIA].
+	// Lose selects the frames of unreliable VIs that the wire loses. It numbers
+	// the frames that a host sends on a VI from 0 since the VI connected. The
+	// wire loses no frame of a reliable VI [VIA].
 	Lose func(host, frame int) bool
 
-	// Faulty says that the wire has faults that reliable VIs mend. Then the refusal of
-	// a message may not come before the peer's agent has lost its patience, nor the
-	// acknowledgement of one behind which the peer ended the connection, and the
-	// message is flushed [transport].
+	// Faulty: the wire has faults that reliable VIs repair. A NAK may then come
+	// after the peer's agent timed out, an acknowledgement after the peer ended
+	// the connection; the message is flushed [transport].
 	Faulty bool
 
 	depth int
 }
 
-// New returns a fabric of so many hosts, with so many descriptors at most on a
-// work queue.
+// New returns a fabric with the given number of hosts. A work queue holds at
+// most depth descriptors.
 func New(hosts, depth int) *Fabric {
 	f := &Fabric{depth: depth}
 	for range hosts {
@@ -63,14 +62,14 @@ type Host struct {
 	errors  []AsyncError
 }
 
-// buffer is a run of virtual addresses with memory behind it.
+// buffer is a range of virtual addresses with memory.
 type buffer struct {
 	address uint64
 	bytes   []byte
-	shared  bool // with a copy of the fabric: whoever is asked for it first makes its own
+	shared  bool // with a clone of the fabric; the first access copies it
 }
 
-// AsyncError is an error that no descriptor can tell [VIA].
+// AsyncError is an error that no descriptor can report [VIA].
 type AsyncError struct {
 	Code layout.AsyncError
 	VI   int // index
@@ -89,7 +88,7 @@ func (h *Host) report(code layout.AsyncError, v *VI) {
 	h.errors = append(h.errors, AsyncError{code, v.index})
 }
 
-// Allocate gives the host zeroed memory at virtual addresses where it has none.
+// Allocate adds zeroed memory at unused virtual addresses.
 func (h *Host) Allocate(address uint64, length int) error {
 	if address+uint64(length) < address {
 		return fmt.Errorf("model: allocate %d bytes at %#x: beyond the last address: %w", length, address, ErrMemory)
@@ -101,14 +100,14 @@ func (h *Host) Allocate(address uint64, length int) error {
 		return 1
 	})
 	if i > 0 && h.buffers[i-1].address+uint64(len(h.buffers[i-1].bytes)) > address || i < len(h.buffers) && h.buffers[i].address < address+uint64(length) {
-		return fmt.Errorf("model: allocate %d bytes at %#x: some are there already: %w", length, address, ErrMemory)
+		return fmt.Errorf("model: allocate %d bytes at %#x: some are in use: %w", length, address, ErrMemory)
 	}
 	h.buffers = slices.Insert(h.buffers, i, buffer{address, make([]byte, length), false})
 	return nil
 }
 
-// Memory returns the bytes at a run of virtual addresses, the memory itself;
-// nil if any of it is not there. It holds until the fabric is cloned.
+// Memory returns the memory at a range of virtual addresses, nil if part of the
+// range has none. The slice is valid until the fabric is cloned.
 func (h *Host) Memory(address, length uint64) []byte {
 	for i := range h.buffers {
 		b := &h.buffers[i]
@@ -135,7 +134,7 @@ type Region struct {
 	RDMARead  bool   // peers may read from it
 }
 
-// Register enters a region under a handle that the provider chose, never 0
+// Register enters a region. The provider chose the handle, which is never 0
 // [VIA].
 func (h *Host) Register(handle uint32, r Region) error {
 	if _, there := h.regions[handle]; there || handle == 0 {
@@ -148,9 +147,9 @@ func (h *Host) Register(handle uint32, r Region) error {
 	return nil
 }
 
-// Deregister takes a region away. What is done later through its handle fails
-// with a protection error; a descriptor that the provider has read already can
-// not be completed any more [VIA], [card].
+// Deregister removes a region. Later accesses through its handle fail with a
+// protection error. A descriptor that the provider has already read can no
+// longer complete [VIA], [card].
 func (h *Host) Deregister(handle uint32) error {
 	if _, there := h.regions[handle]; !there {
 		return fmt.Errorf("model: deregister %#x: %w", handle, ErrHandle)
@@ -164,10 +163,10 @@ func (h *Host) Deregister(handle uint32) error {
 	return nil
 }
 
-// access returns the memory that an access names, if it is allowed: the handle
-// names a region, the region has the VI's protection tag [VIA], a write or read
-// from outside finds the right [VIA], and every byte lies inside. An access of 0
-// bytes has no bounds [card].
+// access returns the memory of an access if the access is allowed: the handle
+// names a region, the region has the VI's protection tag, a remote write or
+// read has the right, and every byte lies in the region [VIA]. The bounds of an
+// access of 0 bytes are not checked [card].
 func (h *Host) access(handle uint32, address, length uint64, tag uint16, kind layout.AttAccess) ([]byte, bool) {
 	r, there := h.regions[handle]
 	switch {

@@ -12,20 +12,19 @@ import (
 	"hvia/layout"
 )
 
-// Memory of each host: a page of descriptors and a page of data for each of its
-// purposes, all under handles of their own.
+// Memory of each host: one area for each purpose, under separate handles.
 const (
 	queueAddress  = 0x10000 // descriptors
-	dataAddress   = 0x20000 // what is sent, or received into
-	targetAddress = 0x40000 // RDMA writes go here
+	dataAddress   = 0x20000 // buffers of sends and receives
+	targetAddress = 0x40000 // target of RDMA writes
 	areaBytes     = 0x10000
 
 	queueHandle    = 1
 	dataHandle     = 2
 	targetHandle   = 3
 	foreignHandle  = 4 // the data under another protection tag
-	readOnlyHandle = 5 // the target without the right to be written
-	oddHandle      = 6 // some of the data, from an odd address on
+	readOnlyHandle = 5 // the target without the RDMA write right
+	oddHandle      = 6 // a part of the data with an odd address
 	goneHandle     = 9
 
 	tag        = 7
@@ -35,12 +34,12 @@ const (
 	oddAddress, oddBytes = dataAddress + 0x1001, 0x555
 )
 
-// rig is two hosts with a connected VI each.
+// rig has two hosts with a connected VI each.
 type rig struct {
 	t    *testing.T
 	f    *Fabric
 	a, b *VI
-	next map[*VI]int // descriptors made
+	next map[*VI]int // descriptors written
 }
 
 func attributes() Attributes {
@@ -129,14 +128,14 @@ func (r *rig) receive(pieces []piece, change func(layout.Descriptor)) {
 	require.NoError(r.t, r.b.PostReceive(r.put(r.b, layout.DescriptorOperationSend, pieces, change), queueHandle))
 }
 
-// end is what a Done call gave, without the address.
+// end is the result of a Done call without the address.
 type end struct {
 	bits, length uint32
 	echo         layout.StatusOperation
 	immediate    uint32 // with the bit
 }
 
-func (r *rig) ended(v *VI, receive bool) end {
+func (r *rig) reap(v *VI, receive bool) end {
 	r.t.Helper()
 	done := v.SendDone
 	if receive {
@@ -145,7 +144,7 @@ func (r *rig) ended(v *VI, receive bool) end {
 	c, taken := done()
 	require.Equal(r.t, Done, taken)
 	require.NotZero(r.t, c.Status&layout.DescriptorStatusDoneMask)
-	// The same stands in memory.
+	// Memory has the same.
 	d := layout.Descriptor(v.host.Memory(c.Address, layout.DescriptorSize))
 	require.Equal(r.t, c.Status, d.Status())
 	require.Equal(r.t, c.Length, d.Length())
@@ -208,7 +207,7 @@ func remote(address uint64, handle uint32) func(layout.Descriptor) {
 
 func data(n uint32) []piece { return []piece{{dataAddress, dataHandle, n}} }
 
-// cutPieces cuts n bytes of the data area into so many segments.
+// cutPieces splits n bytes of the data area into segments.
 func cutPieces(n uint32, segments int) []piece {
 	var p []piece
 	at := uint64(dataAddress)
@@ -220,7 +219,7 @@ func cutPieces(n uint32, segments int) []piece {
 	return p
 }
 
-// What a send moves, in every shape.
+// Sends move the right bytes, for all sizes and numbers of segments.
 func TestSendMovesBytes(t *testing.T) {
 	for _, n := range []uint32{0, 1, 63, layout.MaxPayload - 1, layout.MaxPayload, layout.MaxPayload + 1, 2 * layout.MaxPayload, 2*layout.MaxPayload + 1, largest} {
 		for _, segments := range [][2]int{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 7}, {7, 3}, {252, 252}, {1, 252}} {
@@ -233,8 +232,8 @@ func TestSendMovesBytes(t *testing.T) {
 			}
 			r.receive(to, nil)
 			r.send(opSend, from, nil)
-			require.Equal(t, end{length: n}, r.ended(r.a, false))
-			require.Equal(t, end{length: n, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+			require.Equal(t, end{length: n}, r.reap(r.a, false))
+			require.Equal(t, end{length: n, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 			want := make([]byte, areaBytes)
 			copy(want, r.a.host.Memory(dataAddress, uint64(n)))
 			require.Equal(t, want, r.b.host.Memory(targetAddress, areaBytes), "%d bytes, segments %v", n, segments)
@@ -244,8 +243,8 @@ func TestSendMovesBytes(t *testing.T) {
 	}
 }
 
-// Descriptors that are refused before anything is sent, and those that look odd
-// and are not.
+// The provider rejects these descriptors before it sends anything, and accepts
+// those that only look odd.
 func TestSendDescriptors(t *testing.T) {
 	reserved := func(d layout.Descriptor) { binary.LittleEndian.PutUint32(d[layout.DescriptorReservedOffset:], 1) }
 	addressReserved := func(d layout.Descriptor) {
@@ -294,7 +293,7 @@ func TestSendDescriptors(t *testing.T) {
 			r := newRig(t)
 			r.receive(data(largest), nil)
 			r.send(tt.op, tt.pieces, tt.change)
-			got := r.ended(r.a, false)
+			got := r.reap(r.a, false)
 			require.Equal(t, tt.bits, got.bits)
 			_, taken := r.b.ReceiveDone()
 			switch {
@@ -304,17 +303,17 @@ func TestSendDescriptors(t *testing.T) {
 			case tt.op == opSend:
 				require.Equal(t, Done, taken)
 			}
-			// The next one is carried out.
+			// The next send executes.
 			if taken == NotDone {
 				r.send(opSend, data(3), nil)
-				require.Equal(t, end{length: 3}, r.ended(r.a, false))
-				require.Equal(t, end{length: 3, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+				require.Equal(t, end{length: 3}, r.reap(r.a, false))
+				require.Equal(t, end{length: 3, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 			}
 		})
 	}
 }
 
-// The operation that a status tells.
+// The status has the operation of the descriptor.
 func TestEcho(t *testing.T) {
 	for op, want := range map[layout.DescriptorOperation]layout.StatusOperation{
 		opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRDMAWrite,
@@ -323,12 +322,12 @@ func TestEcho(t *testing.T) {
 		for _, r := range []*rig{newRig(t), idleRig(t)} {
 			r.receive(data(9), nil)
 			r.send(op, data(9), nil)
-			require.Equal(t, want, r.ended(r.a, false).echo)
+			require.Equal(t, want, r.reap(r.a, false).echo)
 		}
 	}
 }
 
-// Segments of a send that are refused, and where the message ends then.
+// Bad segments of a send end the message, after these bytes.
 func TestSendSegmentErrors(t *testing.T) {
 	const frames = 2 * layout.MaxPayload
 	for _, tt := range []struct {
@@ -345,7 +344,7 @@ func TestSendSegmentErrors(t *testing.T) {
 		{"one byte before it", []piece{{oddAddress - 1, oddHandle, 9}}, nil, protectionError, 0},
 		{"one byte behind it", []piece{{oddAddress + 1, oddHandle, oddBytes}}, nil, protectionError, 0},
 		{"addresses wrap", []piece{{1<<64 - 4, dataHandle, 9}}, nil, protectionError, 0},
-		{"empty segments are not looked at", []piece{{1, goneHandle, 0}, {3, 0, 0}, {dataAddress, dataHandle, 9}, {2, 0, 0}}, nil, 0, 9},
+		{"empty segments are not checked", []piece{{1, goneHandle, 0}, {3, 0, 0}, {dataAddress, dataHandle, 9}, {2, 0, 0}}, nil, 0, 9},
 		{"one empty segment", []piece{{1, goneHandle, 0}}, nil, 0, 0},
 		{"one segment is all or nothing", []piece{{dataAddress, dataHandle, areaBytes + 1}}, nil, lengthError, 0},
 		{"second segment, first frame", []piece{{dataAddress, dataHandle, 9}, {dataAddress, goneHandle, 9}}, nil, protectionError, 0},
@@ -363,28 +362,29 @@ func TestSendSegmentErrors(t *testing.T) {
 			r := newRig(t)
 			r.receive([]piece{{targetAddress, targetHandle, largest}}, nil)
 			r.send(opSend, tt.pieces, tt.change)
-			require.Equal(t, end{bits: tt.bits, length: tt.sent}, r.ended(r.a, false))
+			require.Equal(t, end{bits: tt.bits, length: tt.sent}, r.reap(r.a, false))
 			if tt.bits == 0 {
-				require.Equal(t, end{length: tt.sent, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+				require.Equal(t, end{length: tt.sent, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 				return
 			}
-			// The peer has what was sent, and learns of the end with the next message.
+			// The peer has the bytes sent. The next message ends the incomplete
+			// one.
 			_, taken := r.b.ReceiveDone()
 			require.Equal(t, NotDone, taken)
 			r.receive(data(9), nil)
 			r.send(opSend, data(3), nil)
 			if tt.sent > 0 {
-				require.Equal(t, end{bits: partialError, length: tt.sent, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+				require.Equal(t, end{bits: partialError, length: tt.sent, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 				require.Equal(t, r.a.host.Memory(dataAddress, uint64(tt.sent)), r.b.host.Memory(targetAddress, uint64(tt.sent)))
 			}
-			require.Equal(t, end{length: 3, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
-			require.Equal(t, end{length: 3}, r.ended(r.a, false))
+			require.Equal(t, end{length: 3, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
+			require.Equal(t, end{length: 3}, r.reap(r.a, false))
 			r.errors(r.b)
 		})
 	}
 }
 
-// A chunk of a descriptor that lies outside its region, on either queue.
+// A chunk of a descriptor lies outside its region, on either queue.
 func TestChunksOutsideTheRegion(t *testing.T) {
 	for _, tt := range []struct {
 		segments int
@@ -396,18 +396,18 @@ func TestChunksOutsideTheRegion(t *testing.T) {
 		require.NoError(t, r.a.host.Register(goneHandle, Region{at, tt.bytes, tag, false, false}))
 		r.receive(data(9), nil)
 		require.NoError(t, r.a.PostSend(at, goneHandle))
-		require.Equal(t, tt.bits, r.ended(r.a, false).bits, "%+v", tt)
+		require.Equal(t, tt.bits, r.reap(r.a, false).bits, "%+v", tt)
 
 		r = newRig(t)
 		at = r.put(r.b, opSend, cutPieces(9, tt.segments), nil)
 		require.NoError(t, r.b.host.Register(goneHandle, Region{at, tt.bytes, tag, false, false}))
 		require.NoError(t, r.b.PostReceive(at, goneHandle))
 		r.send(opSend, data(9), nil)
-		require.Equal(t, tt.bits, r.ended(r.b, true).bits, "%+v", tt)
+		require.Equal(t, tt.bits, r.reap(r.b, true).bits, "%+v", tt)
 	}
 }
 
-// The table of receive descriptors.
+// Each receive descriptor gets this status and length.
 func TestReceive(t *testing.T) {
 	target := func(n uint32) piece { return piece{targetAddress, targetHandle, n} }
 	const more = layout.MaxPayload + 500
@@ -420,7 +420,7 @@ func TestReceive(t *testing.T) {
 		got    uint32
 		maySet uint32
 	}{
-		{"room for more", []piece{target(100)}, nil, 9, 0, 9, 0},
+		{"larger than the message", []piece{target(100)}, nil, 9, 0, 9, 0},
 		{"no segment, no bytes", nil, nil, 0, 0, 0, 0},
 		{"RDMA write", []piece{target(100)}, control(uint16(opWrite)), 9, formatError, 0, 0},
 		{"RDMA read", []piece{target(100)}, control(uint16(layout.DescriptorOperationRDMARead)), 9, formatError, 0, 0},
@@ -440,43 +440,43 @@ func TestReceive(t *testing.T) {
 		{"one byte behind the region", []piece{{targetAddress + areaBytes - 100, targetHandle, 101}}, nil, 9, protectionError, 0, 0},
 		{"the second segment", []piece{target(5), {targetAddress, goneHandle, 9}}, nil, 9, protectionError, 5, 0},
 		{"the second segment is not needed", []piece{target(9), {targetAddress, goneHandle, 9}}, nil, 9, 0, 9, 0},
-		{"empty segments are not looked at", []piece{{1, goneHandle, 0}, target(9)}, nil, 9, 0, 9, 0},
-		{"refused in the second frame", []piece{target(layout.MaxPayload + 4), {1, goneHandle, more}}, nil, more, protectionError, layout.MaxPayload + 4, 0},
-		{"refused, and too long", []piece{{1, goneHandle, 5}}, nil, 9, protectionError, 0, lengthError},
-		{"too long, and refused", []piece{target(5), {1, goneHandle, 9}}, length(6), 9, protectionError, 5, lengthError},
+		{"empty segments are not checked", []piece{{1, goneHandle, 0}, target(9)}, nil, 9, 0, 9, 0},
+		{"rejected in the second frame", []piece{target(layout.MaxPayload + 4), {1, goneHandle, more}}, nil, more, protectionError, layout.MaxPayload + 4, 0},
+		{"rejected, and too long", []piece{{1, goneHandle, 5}}, nil, 9, protectionError, 0, lengthError},
+		{"too long, and rejected", []piece{target(5), {1, goneHandle, 9}}, length(6), 9, protectionError, 5, lengthError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
 			r.receive(tt.pieces, tt.change)
 			r.send(opSend, data(tt.send), immediate(77))
-			require.Equal(t, end{length: tt.send}, r.ended(r.a, false), "the sender learns nothing")
+			require.Equal(t, end{length: tt.send}, r.reap(r.a, false), "the sender learns nothing")
 			require.Equal(t, tt.maySet, r.b.receive.posted[0].completion.MaySet)
-			require.Equal(t, end{bits: tt.bits, length: tt.got, echo: layout.StatusOperationReceive, immediate: 77}, r.ended(r.b, true))
+			require.Equal(t, end{bits: tt.bits, length: tt.got, echo: layout.StatusOperationReceive, immediate: 77}, r.reap(r.b, true))
 			r.errors(r.b)
 			require.Equal(t, layout.VIStateConnected, r.b.State())
 		})
 	}
 }
 
-// A message finds no receive descriptor: it is gone, and the next one is not.
+// A message that finds no receive descriptor is lost. The next one arrives.
 func TestReceiveQueueEmpty(t *testing.T) {
 	for _, op := range []layout.DescriptorOperation{opSend, opWrite} {
 		r := newRig(t)
 		before := bytes.Clone(r.b.host.Memory(targetAddress, areaBytes))
 		r.send(op, data(3*layout.MaxPayload), immediate(1))
-		require.Zero(t, r.ended(r.a, false).bits)
+		require.Zero(t, r.reap(r.a, false).bits)
 		r.errors(r.b, layout.AsyncErrorReceiveQueueEmpty)
 		require.Equal(t, before, r.b.host.Memory(targetAddress, areaBytes))
 		_, taken := r.b.ReceiveDone()
 		require.Equal(t, Empty, taken)
 		r.receive(data(9), nil)
 		r.send(op, data(9), immediate(2))
-		require.Equal(t, uint32(2), r.ended(r.b, true).immediate)
+		require.Equal(t, uint32(2), r.reap(r.b, true).immediate)
 		r.errors(r.b)
 	}
 }
 
-// RDMA writes: who refuses, and who is told.
+// RDMA writes: which are rejected, and which side gets the error.
 func TestRDMAWrite(t *testing.T) {
 	const end1 = targetAddress + areaBytes
 	for _, tt := range []struct {
@@ -514,7 +514,7 @@ func TestRDMAWrite(t *testing.T) {
 					change = all(change, immediate(5))
 				}
 				r.send(opWrite, data(tt.n), change)
-				require.Equal(t, end{length: tt.n, echo: layout.StatusOperationRDMAWrite}, r.ended(r.a, false), "the sender learns nothing")
+				require.Equal(t, end{length: tt.n, echo: layout.StatusOperationRDMAWrite}, r.reap(r.a, false), "the sender learns nothing")
 				if tt.written > 0 {
 					require.Equal(t, r.a.host.Memory(dataAddress, uint64(tt.written)), r.b.host.Memory(tt.address, uint64(tt.written)))
 				}
@@ -532,30 +532,30 @@ func TestRDMAWrite(t *testing.T) {
 				if !tt.ok {
 					want.bits = rdmaProtectionError
 				}
-				require.Equal(t, want, r.ended(r.b, true))
+				require.Equal(t, want, r.reap(r.b, true))
 				r.errors(r.b)
 			})
 		}
 	}
 }
 
-// An RDMA write with immediate data that finds a bad receive descriptor writes
+// An RDMA write with immediate data that meets a bad receive descriptor writes
 // nothing.
 func TestRDMAWriteFindsBadDescriptor(t *testing.T) {
 	r := newRig(t)
 	r.receive(data(9), control(1<<15))
 	r.send(opWrite, data(9), immediate(6))
-	require.Equal(t, end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, r.ended(r.b, true))
+	require.Equal(t, end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, r.reap(r.b, true))
 	require.Equal(t, make([]byte, 9), r.b.host.Memory(targetAddress, 9))
 }
 
-// broken posts a message that ends without its Last after one frame.
+// broken sends a message of one frame that is not its last.
 func (r *rig) broken(op layout.DescriptorOperation, change func(layout.Descriptor)) {
 	r.send(op, []piece{{dataAddress, dataHandle, layout.MaxPayload}, {1, goneHandle, 1}}, change)
-	require.Equal(r.t, uint32(protectionError), r.ended(r.a, false).bits)
+	require.Equal(r.t, uint32(protectionError), r.reap(r.a, false).bits)
 }
 
-// Messages without an end, closed by the next one or by a disconnect.
+// The next message or a disconnect ends an incomplete message.
 func TestMessagesCutOff(t *testing.T) {
 	const n = layout.MaxPayload
 	receiveEcho, remoteEcho := layout.StatusOperationReceive, layout.StatusOperationRemoteRDMAWrite
@@ -563,7 +563,7 @@ func TestMessagesCutOff(t *testing.T) {
 		name  string
 		op    layout.DescriptorOperation
 		with  bool // immediate data
-		room  piece
+		into  piece
 		to    uint32 // handle of an RDMA write
 		bits  uint32
 		got   uint32
@@ -572,18 +572,18 @@ func TestMessagesCutOff(t *testing.T) {
 	}{
 		{"send", opSend, false, piece{targetAddress, targetHandle, 2 * n}, 0, partialError, n, receiveEcho, nil},
 		{"send with immediate data", opSend, true, piece{targetAddress, targetHandle, 2 * n}, 0, partialError, n, receiveEcho, nil},
-		{"send into refused memory", opSend, false, piece{1, goneHandle, 2 * n}, 0, partialError | protectionError, 0, receiveEcho, nil},
+		{"send into rejected memory", opSend, false, piece{1, goneHandle, 2 * n}, 0, partialError | protectionError, 0, receiveEcho, nil},
 		{"send into too little", opSend, false, piece{targetAddress, targetHandle, 5}, 0, partialError | lengthError, 5, receiveEcho, nil},
 		{"RDMA write", opWrite, false, piece{}, targetHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRDMAWriteAbort}},
-		{"RDMA write, refused", opWrite, false, piece{}, goneHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
+		{"RDMA write, rejected", opWrite, false, piece{}, goneHandle, 0, 0, 0, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 		{"RDMA write with immediate data", opWrite, true, piece{}, targetHandle, partialError, n, remoteEcho, nil},
-		{"RDMA write with immediate data, refused", opWrite, true, piece{}, goneHandle, partialError | rdmaProtectionError, 0, remoteEcho, nil},
+		{"RDMA write with immediate data, rejected", opWrite, true, piece{}, goneHandle, partialError | rdmaProtectionError, 0, remoteEcho, nil},
 	} {
 		for _, how := range []string{"next message", "disconnect here", "disconnect there"} {
 			t.Run(tt.name+", "+how, func(t *testing.T) {
 				r := newRig(t)
-				r.receive([]piece{tt.room}, nil)
-				r.receive([]piece{tt.room}, nil)
+				r.receive([]piece{tt.into}, nil)
+				r.receive([]piece{tt.into}, nil)
 				var changes []func(layout.Descriptor)
 				if tt.with {
 					changes = append(changes, immediate(3))
@@ -606,15 +606,15 @@ func TestMessagesCutOff(t *testing.T) {
 					r.a.Disconnect()
 					bits |= flushed
 					want = append([]layout.AsyncError{layout.AsyncErrorConnectionLost}, want...)
-					if tt.name == "RDMA write, refused" {
-						want[0], want[1] = want[1], want[0] // that came with the frame
+					if tt.name == "RDMA write, rejected" {
+						want[0], want[1] = want[1], want[0] // it came with the frame
 					}
 				}
 				if used {
-					require.Equal(t, end{bits: bits, length: tt.got, echo: tt.echo}, r.ended(r.b, true))
+					require.Equal(t, end{bits: bits, length: tt.got, echo: tt.echo}, r.reap(r.b, true))
 				}
 				if how != "next message" {
-					require.Equal(t, end{bits: flushed, echo: receiveEcho}, r.ended(r.b, true))
+					require.Equal(t, end{bits: flushed, echo: receiveEcho}, r.reap(r.b, true))
 				}
 				r.errors(r.b, want...)
 			})
@@ -622,44 +622,44 @@ func TestMessagesCutOff(t *testing.T) {
 	}
 }
 
-// The table of states: what posts do in each.
+// What posts and calls do in each state.
 func TestStates(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		r := idleRig(t)
-		r.send(opSend, data(9), length(8)) // not looked at
-		require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
+		r.send(opSend, data(9), length(8)) // not checked
+		require.Equal(t, end{bits: flushed}, r.reap(r.a, false))
 		r.receive(data(9), nil)
 		_, taken := r.b.ReceiveDone()
 		require.Equal(t, NotDone, taken)
 		require.NoError(t, Connect(r.a, r.b))
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 	})
 	t.Run("idle, disconnect", func(t *testing.T) {
 		r := idleRig(t)
 		r.receive(data(9), nil)
 		r.b.Disconnect()
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		require.Equal(t, layout.VIStateIdle, r.b.State())
 		r.errors(r.b)
 	})
 	t.Run("the peer leaves", func(t *testing.T) {
 		r := newRig(t)
 		r.receive(data(9), nil)
-		r.receive(data(9), control(1<<15)) // a flushed descriptor is not looked at
+		r.receive(data(9), control(1<<15)) // a flushed descriptor is not checked
 		r.a.Disconnect()
 		require.Equal(t, layout.VIStateIdle, r.a.State())
 		require.Equal(t, layout.VIStateError, r.b.State())
 		for range 2 {
-			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		}
 		r.errors(r.a)
 		r.errors(r.b, layout.AsyncErrorConnectionLost)
-		// In the error state everything comes back at once.
+		// In the error state every post completes at once.
 		r.receive(data(9), nil)
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		require.NoError(t, r.b.PostSend(r.put(r.b, opSend, data(9), nil), queueHandle))
-		require.Equal(t, end{bits: flushed}, r.ended(r.b, false))
+		require.Equal(t, end{bits: flushed}, r.reap(r.b, false))
 		require.ErrorIs(t, Connect(r.a, r.b), ErrState)
 		require.ErrorIs(t, r.b.Destroy(), ErrState)
 		require.ErrorIs(t, r.b.SetAttributes(attributes()), ErrState)
@@ -680,7 +680,7 @@ func TestStates(t *testing.T) {
 		require.ErrorIs(t, r.b.Destroy(), ErrInUse)
 		r.b.Disconnect()
 		require.ErrorIs(t, r.b.Destroy(), ErrInUse)
-		r.ended(r.b, true)
+		r.reap(r.b, true)
 		require.NoError(t, r.b.Destroy())
 		_, err := r.b.host.CreateVI(5, attributes())
 		require.NoError(t, err)
@@ -714,8 +714,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// Descriptors that cannot be reached have no status: the program is told, and
-// the VI breaks.
+// Unreachable descriptors have no status: the VI reports an asynchronous error
+// and breaks.
 func TestUnreachableDescriptors(t *testing.T) {
 	for _, handle := range []uint32{0, goneHandle, foreignHandle, oddHandle} {
 		for _, receive := range []bool{false, true} {
@@ -733,7 +733,7 @@ func TestUnreachableDescriptors(t *testing.T) {
 				if receive {
 					want.echo = layout.StatusOperationReceive
 				}
-				require.Equal(t, want, r.ended(r.b, receive))
+				require.Equal(t, want, r.reap(r.b, receive))
 				r.errors(r.b, layout.AsyncErrorPostDescriptor)
 				require.Equal(t, layout.VIStateError, r.b.State())
 				if connected {
@@ -755,13 +755,13 @@ func TestUnreachableDescriptors(t *testing.T) {
 		r.receive(data(9), nil)
 		r.errors(r.b)
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		for range 2 {
-			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		}
 		r.errors(r.b, layout.AsyncErrorPostDescriptor)
 		r.errors(r.a, layout.AsyncErrorConnectionLost)
-		require.Equal(t, end{length: 9}, r.ended(r.a, false), "its message had arrived")
+		require.Equal(t, end{length: 9}, r.reap(r.a, false), "its message had arrived")
 	})
 	t.Run("flushed without having been read", func(t *testing.T) {
 		r := newRig(t)
@@ -771,22 +771,22 @@ func TestUnreachableDescriptors(t *testing.T) {
 		}
 		r.b.Disconnect()
 		for range 3 {
-			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		}
-		r.errors(r.b, layout.AsyncErrorPostDescriptor) // the second one is forgotten with the first
+		r.errors(r.b, layout.AsyncErrorPostDescriptor) // one error covers both
 		require.Equal(t, layout.VIStateIdle, r.b.State())
 	})
 }
 
-// A provider that reads receive descriptors on arrival meets one that cannot be
-// reached when a message comes for it.
+// A provider that reads receive descriptors on arrival finds an unreachable one
+// when a message arrives for it.
 func TestFetchOnArrival(t *testing.T) {
 	bad := func(r *rig) {
 		r.f.FetchOnArrival = true
 		r.receive(data(9), nil)
 		require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, data(9), nil), goneHandle))
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		r.errors(r.b)
 		require.Equal(t, layout.VIStateConnected, r.b.State())
 	}
@@ -796,7 +796,7 @@ func TestFetchOnArrival(t *testing.T) {
 		r.send(opSend, data(9), nil)
 		r.errors(r.b, layout.AsyncErrorPostDescriptor, layout.AsyncErrorReceiveQueueEmpty)
 		r.errors(r.a, layout.AsyncErrorConnectionLost)
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		require.Equal(t, layout.VIStateError, r.b.State())
 	})
 	t.Run("disconnect", func(t *testing.T) {
@@ -804,7 +804,7 @@ func TestFetchOnArrival(t *testing.T) {
 		bad(r)
 		r.b.Disconnect()
 		r.errors(r.b, layout.AsyncErrorPostDescriptor)
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 	})
 	t.Run("copy", func(t *testing.T) {
 		r := newRig(t)
@@ -813,7 +813,7 @@ func TestFetchOnArrival(t *testing.T) {
 	})
 }
 
-// Memory is deregistered under work that is outstanding.
+// The program deregisters memory of outstanding work.
 func TestDeregistration(t *testing.T) {
 	t.Run("buffers", func(t *testing.T) {
 		r := newRig(t)
@@ -821,14 +821,14 @@ func TestDeregistration(t *testing.T) {
 		require.NoError(t, r.b.host.Deregister(targetHandle))
 		require.ErrorIs(t, r.b.host.Deregister(targetHandle), ErrHandle)
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{bits: protectionError, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: protectionError, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		r.send(opWrite, data(9), nil)
 		r.errors(r.b, layout.AsyncErrorRDMAWriteProtection)
 		require.NoError(t, r.a.host.Deregister(dataHandle))
 		r.send(opSend, data(9), nil)
-		r.ended(r.a, false)
-		r.ended(r.a, false)
-		require.Equal(t, end{bits: protectionError}, r.ended(r.a, false))
+		r.reap(r.a, false)
+		r.reap(r.a, false)
+		require.Equal(t, end{bits: protectionError}, r.reap(r.a, false))
 	})
 	t.Run("the receive descriptor that the provider holds", func(t *testing.T) {
 		r := newRig(t)
@@ -836,31 +836,31 @@ func TestDeregistration(t *testing.T) {
 		r.receive(data(9), nil)
 		require.NoError(t, r.b.host.Deregister(queueHandle))
 		r.send(opSend, []piece{{dataAddress + 50, dataHandle, 9}}, nil)
-		require.Equal(t, end{length: 9}, r.ended(r.a, false))
-		// The buffers are still registered, the status is not.
+		require.Equal(t, end{length: 9}, r.reap(r.a, false))
+		// The buffers are still registered, the descriptor is not.
 		require.Equal(t, r.a.host.Memory(dataAddress+50, 9), r.b.host.Memory(dataAddress, 9))
 		for range 2 {
-			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+			require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		}
 		r.errors(r.b, layout.AsyncErrorCompletionProtection, layout.AsyncErrorPostDescriptor)
 		require.Equal(t, layout.VIStateError, r.b.State())
 		r.errors(r.a, layout.AsyncErrorConnectionLost)
 	})
-	t.Run("registered again", func(t *testing.T) {
+	t.Run("registered anew", func(t *testing.T) {
 		r := newRig(t)
 		r.receive(data(9), nil)
 		require.NoError(t, r.b.host.Deregister(queueHandle))
 		require.NoError(t, r.b.host.Register(goneHandle, Region{queueAddress, areaBytes, tag, false, false}))
 		r.b.Disconnect()
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		r.errors(r.b, layout.AsyncErrorCompletionProtection)
 		require.Equal(t, layout.VIStateIdle, r.b.State())
 	})
 }
 
-// Stop: how far work came before a disconnect.
+// Stop limits the work before a disconnect.
 func TestStop(t *testing.T) {
-	// Two frames, a refused descriptor, one frame: four steps.
+	// Two frames, a rejected descriptor, one frame: four steps.
 	for sends := range 6 {
 		for arrivals := range min(sends, 3) + 1 {
 			r := newRig(t)
@@ -888,7 +888,7 @@ func TestStop(t *testing.T) {
 				want[2] = end{length: 9}
 			}
 			for i, w := range want {
-				require.Equal(t, w, r.ended(r.a, false), "%d sends, %d arrivals: send %d", sends, arrivals, i)
+				require.Equal(t, w, r.reap(r.a, false), "%d sends, %d arrivals: send %d", sends, arrivals, i)
 			}
 			frames := sends
 			if sends >= 3 {
@@ -907,7 +907,7 @@ func TestStop(t *testing.T) {
 				back[1] = end{length: 9, echo: echo}
 			}
 			for i, w := range back {
-				require.Equal(t, w, r.ended(r.b, true), "%d sends, %d arrivals: receive %d", sends, arrivals, i)
+				require.Equal(t, w, r.reap(r.b, true), "%d sends, %d arrivals: receive %d", sends, arrivals, i)
 			}
 			r.errors(r.b, layout.AsyncErrorConnectionLost)
 		}
@@ -923,7 +923,7 @@ func TestMemory(t *testing.T) {
 	require.ErrorIs(t, h.Allocate(0xfff, 2), ErrMemory)
 	require.ErrorIs(t, h.Allocate(1<<64-1, 2), ErrMemory)
 	require.Len(t, h.Memory(0x1000, 0x1000), 0x1000)
-	require.Nil(t, h.Memory(0x1fff, 2), "buffers are apart, wherever they lie")
+	require.Nil(t, h.Memory(0x1fff, 2), "buffers are separate, even if adjacent")
 	require.Nil(t, h.Memory(0x3000, 1))
 	require.ErrorIs(t, h.Register(0, Region{0x1000, 1, tag, false, false}), ErrHandle)
 	require.ErrorIs(t, h.Register(1, Region{0x1000, 0, tag, false, false}), ErrMemory)
@@ -932,7 +932,7 @@ func TestMemory(t *testing.T) {
 	require.ErrorIs(t, h.Register(1, Region{0x1000, 1, tag, false, false}), ErrHandle)
 }
 
-// What a judge may accept.
+// Allows accepts exactly the allowed completions.
 func TestAllows(t *testing.T) {
 	const d, i = layout.DescriptorStatusDoneMask, layout.DescriptorStatusImmediateMask
 	c := Completion{Status: d | protectionError | i, MaySet: lengthError, Length: 5, Immediate: 6}
@@ -947,7 +947,7 @@ func TestAllows(t *testing.T) {
 	require.Contains(t, c.String(), "ProtectionError")
 }
 
-// A copy goes its own way.
+// A clone is independent.
 func TestClone(t *testing.T) {
 	r := newRig(t)
 	r.receive([]piece{{targetAddress, targetHandle, 3000}}, nil)
@@ -968,7 +968,7 @@ func TestClone(t *testing.T) {
 	require.Equal(t, uint32(layout.MaxPayload), c.Length)
 	require.NotZero(t, c.Status&flushed)
 	require.Equal(t, layout.VIStateConnected, r.b.State())
-	require.Equal(t, end{bits: partialError, length: layout.MaxPayload, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
-	require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+	require.Equal(t, end{bits: partialError, length: layout.MaxPayload, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
+	require.Equal(t, end{length: 9, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 	require.Nil(t, other.Hosts[0].VI(99))
 }

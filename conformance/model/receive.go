@@ -4,19 +4,19 @@ package model
 
 import "hvia/layout"
 
-// receiveDescriptor is the head of the receive queue, which the provider reads
-// when it becomes the head, in Idle too, or when a message needs it, and keeps
-// until it is used up [card].
+// receiveDescriptor is the head of the receive queue. The provider reads it
+// when it becomes the head, also in state Idle, or when a message requires it.
+// The provider holds it until a message has used it up [card].
 type receiveDescriptor struct {
 	descriptor
 	posted *posted
-	status uint32 // error bits found in it
+	status uint32 // error bits of the descriptor
 	maySet uint32
-	stale  bool // its memory was deregistered: it can not be completed
+	stale  bool // its memory was deregistered, so it cannot complete
 }
 
-// PostReceive puts a descriptor on the receive queue. It stays there while the
-// VI is idle [VIA]; in the error state it completes at once as flushed [VIA].
+// PostReceive posts a descriptor on the receive queue. It stays there while the
+// VI is idle; in the error state it completes at once as flushed [VIA].
 func (v *VI) PostReceive(address uint64, handle uint32) error {
 	p, err := v.post(&v.receive, address, handle)
 	if err != nil {
@@ -42,12 +42,12 @@ func (v *VI) fetch(needed bool) {
 		return
 	}
 	v.head = &receiveDescriptor{descriptor: *d, posted: p}
-	v.head.status, v.head.maySet = d.refusedForReceive(v.attributes.MaxTransferSize)
+	v.head.status, v.head.maySet = d.checkReceive(v.attributes.MaxTransferSize)
 }
 
-// refusedForReceive is what is wrong with a descriptor of the receive queue as
-// such. The immediate and fence bits mean nothing there [card].
-func (d *descriptor) refusedForReceive(maxTransferSize uint32) (bits, maySet uint32) {
+// checkReceive checks a descriptor of the receive queue. The provider ignores
+// the immediate and fence bits there [card].
+func (d *descriptor) checkReceive(maxTransferSize uint32) (bits, maySet uint32) {
 	tooLong := uint32(0)
 	if d.Length() > maxTransferSize {
 		tooLong = lengthError
@@ -58,32 +58,31 @@ func (d *descriptor) refusedForReceive(maxTransferSize uint32) (bits, maySet uin
 	return tooLong, 0
 }
 
-// message is a message that has begun to arrive.
+// message is a message of which frames have arrived.
 type message struct {
 	operation    layout.FrameOperation
 	hasImmediate bool
 	reliable     bool
-	dropped      bool               // nothing of it is wanted any more
-	descriptor   *receiveDescriptor // that it uses up; nil for an RDMA write without immediate data
+	dropped      bool               // the rest of it is ignored
+	descriptor   *receiveDescriptor // nil for an RDMA write without immediate data
 	segments     cursor
 	written      uint32
-	status       uint32 // error bits; they stick until the message ends
+	status       uint32 // error bits so far
 	maySet       uint32
 }
 
-// arrive is the arrival of a frame. A VI that is not connected hears nothing
-// [VIA].
+// arrive processes a frame. A VI that is not connected ignores it [VIA].
 func (v *VI) arrive(f frame) {
-	if v.state != layout.VIStateConnected || !v.hearing.step() {
+	if v.state != layout.VIStateConnected || !v.arrivals.step() {
 		return
 	}
 	if v.gap {
-		// What is missing may have been the end of a message, or its middle [VIA].
+		// The gap may cover the last frame of the message, or its middle [VIA].
 		v.gap = false
 		v.closeMessage(0)
 	}
 	if f.first {
-		// A message whose Last never came ends here [card].
+		// The first frame of the next message ends an incomplete one [card].
 		v.closeMessage(0)
 		v.begin(f)
 	}
@@ -100,14 +99,14 @@ func (v *VI) arrive(f frame) {
 	}
 }
 
-// begin is the first frame of a message. A send uses up the head of the receive
-// queue, and so does an RDMA write with immediate data [VIA]. Without one it is
-// dropped, and the program is told once [VIA].
+// begin processes the first frame of a message. A send uses up the head of the
+// receive queue, and so does an RDMA write with immediate data. If the queue is
+// empty, the VI drops the message and reports one error [VIA].
 func (v *VI) begin(f frame) {
 	m := &message{operation: f.operation, hasImmediate: f.hasImmediate, reliable: v.attributes.reliable()}
 	needs := f.operation != layout.FrameOperationRDMAWrite || f.hasImmediate
 	if needs {
-		v.fetch(true) // before there is a message: it may break the VI
+		v.fetch(true) // before v.message is set: fetch may break the VI
 	}
 	v.message = m
 	if !needs {
@@ -122,13 +121,13 @@ func (v *VI) begin(f frame) {
 	m.segments = cursor{descriptor: &m.descriptor.descriptor}
 	m.status, m.maySet = v.head.status, v.head.maySet
 	if !m.reliable && f.operation == layout.FrameOperationSend && m.status == 0 && uint64(f.length) > m.descriptor.capacity() {
-		// The error may be told for what the message says of its length, or for the
-		// bytes that do not fit, when they come.
+		// The provider may report the error for the length of the message, or
+		// for the bytes that do not fit, when they arrive.
 		m.maySet |= lengthError
 	}
 }
 
-// capacity is how many bytes a receive descriptor has room for.
+// capacity returns the capacity of a receive descriptor in bytes.
 func (d *descriptor) capacity() uint64 {
 	sum := uint64(0)
 	for k := range d.dataSegments() {
@@ -141,10 +140,10 @@ func (d *descriptor) capacity() uint64 {
 	return min(sum, uint64(d.Length()))
 }
 
-// store puts the payload of a frame where it belongs.
+// store writes the payload of a frame.
 func (v *VI) store(m *message, f frame) {
-	// A descriptor with an error of its own, or buffers that were refused before:
-	// nothing is written. Only a message that is too long leaves what fits.
+	// After an error of the descriptor or of its buffers, nothing is written.
+	// Only a message that is too long leaves the bytes that fit.
 	if m.status&^lengthError != 0 || m.descriptor != nil && m.descriptor.status != 0 {
 		return
 	}
@@ -152,10 +151,10 @@ func (v *VI) store(m *message, f frame) {
 		v.storeRDMA(m, f)
 		return
 	}
-	// No more than Length, whatever room the segments have.
+	// Length limits the bytes, even if the segments have more space.
 	payload := f.payload
-	if room := m.descriptor.Length() - m.written; uint64(len(payload)) > uint64(room) {
-		payload = payload[:room]
+	if space := m.descriptor.Length() - m.written; uint64(len(payload)) > uint64(space) {
+		payload = payload[:space]
 		m.status |= lengthError
 	}
 	n, bits := m.segments.scatter(payload)
@@ -163,7 +162,7 @@ func (v *VI) store(m *message, f frame) {
 	m.status |= bits
 }
 
-// scatter copies bytes into the segments, as far as they go.
+// scatter copies bytes into the segments until it meets an error.
 func (c *cursor) scatter(payload []byte) (written, bits uint32) {
 	for len(payload) > 0 {
 		piece, end, bits := c.next(uint64(len(payload)))
@@ -180,25 +179,25 @@ func (c *cursor) scatter(payload []byte) (written, bits uint32) {
 	return written, 0
 }
 
-// storeRDMA is a frame of an RDMA write. It needs the right of the VI and that
-// of the region, and the region needs the VI's tag [VIA]. What came before a
-// refused frame is written [card].
+// storeRDMA processes a frame of an RDMA write. The VI and the region must
+// grant the right, and the region must have the VI's tag [VIA]. The payload of
+// earlier frames stays written [card].
 func (v *VI) storeRDMA(m *message, f frame) {
 	b, ok := v.host.access(f.handle, f.address, uint64(len(f.payload)), v.attributes.Tag, layout.AttAccessRemoteWrite)
 	switch {
 	case ok && v.attributes.RDMAWrite:
 		m.written += uint32(copy(b, f.payload))
 	case m.descriptor != nil:
-		m.status |= rdmaProtectionError // told in the descriptor if one is used up [VIA]
+		m.status |= rdmaProtectionError // the descriptor reports the error [VIA]
 	default:
 		m.dropped = true
 		v.host.report(layout.AsyncErrorRDMAWriteProtection, v)
 	}
 }
 
-// end is the last frame of a message: the descriptor that it used up completes,
-// with the immediate data if it has any. An RDMA write without immediate data
-// tells the program nothing [VIA].
+// end processes the last frame of a message. It completes the descriptor of the
+// message, with immediate data if there are any. An RDMA write without
+// immediate data notifies no program [VIA].
 func (v *VI) end(m *message, f frame) {
 	if m.dropped || m.descriptor == nil {
 		return
@@ -211,11 +210,12 @@ func (v *VI) end(m *message, f frame) {
 	v.consume(m.descriptor, c)
 }
 
-// completion is how a message ends its descriptor.
+// completion returns the completion of the descriptor.
 func (m *message) completion(bits uint32) Completion {
 	if m.status&protectionError != 0 {
-		// Nothing more is written, so whether the rest would have fitted need not be
-		// known, and is not where the frame that fails is the last.
+		// Nothing is written after a protection error, so the provider need not
+		// find out if the rest fits, and cannot if the failing frame is the
+		// last.
 		if !m.reliable {
 			m.maySet |= m.status & lengthError
 		}
@@ -232,8 +232,8 @@ func (m *message) echo() layout.StatusOperation {
 	return layout.StatusOperationReceive
 }
 
-// closeMessage ends a message whose Last did not come and never will: told in
-// the descriptor that it used up, else as an asynchronous error [VIA].
+// closeMessage ends a message whose last frame did not arrive. Its descriptor
+// reports the error. Without a descriptor, an asynchronous error does [VIA].
 func (v *VI) closeMessage(bits uint32) {
 	m := v.message
 	v.message = nil
@@ -246,9 +246,9 @@ func (v *VI) closeMessage(bits uint32) {
 	}
 }
 
-// consume completes the head of the receive queue, and the next descriptor
-// becomes the head. A completion that can not be written is an asynchronous
-// error, and breaks the VI, because its descriptor never gets a status [vipl].
+// consume completes the head of the receive queue and fetches the next
+// descriptor. If the completion cannot be written, the descriptor never gets a
+// status: the VI reports an asynchronous error and breaks [vipl].
 func (v *VI) consume(d *receiveDescriptor, c Completion) {
 	v.head = nil
 	if d.stale {
@@ -261,9 +261,9 @@ func (v *VI) consume(d *receiveDescriptor, c Completion) {
 	v.fetch(false)
 }
 
-// flushReceive completes a descriptor of the receive queue that no message has
-// used up. The provider completes those that it can reach, the library the
-// others.
+// flushReceive flushes a descriptor of the receive queue that no message has
+// used up. The provider completes the descriptors that it can reach, the
+// library completes the others.
 func (v *VI) flushReceive(p *posted) {
 	switch head := v.head; {
 	case p.lost:

@@ -4,20 +4,22 @@ package model
 
 import "hvia/layout"
 
-// The reliable levels: every message arrives exactly once and in order, and its
-// descriptor completes when the peer has it, or the connection is broken at both
-// ends [VIA]. The wire does not matter to a program unless it is cut for good.
-// Both levels look alike from here: they differ in what the host bus may still
-// refuse behind an acknowledgement, and the model has no bus.
+// At the reliable levels every message arrives exactly once and in order. Its
+// descriptor completes when the peer has the message; otherwise the connection
+// breaks at both ends [VIA]. Wire faults have no visible effect, except a
+// permanent loss of the link. The model treats both levels alike: they differ
+// in the host bus errors that may follow an acknowledgement, and the model has
+// no bus.
 
-// transmitReliably carries out what can be of the send queue.
+// transmitReliably executes the descriptors of the send queue as far as
+// possible.
 func (v *VI) transmitReliably() {
-	reads := false // one is under way
+	reads := false // an RDMA read is in flight
 	for _, p := range v.send.posted {
 		switch {
 		case p.completion != nil:
 			continue
-		case p.begun:
+		case p.started:
 			reads = reads || p.read && p.outcome == nil
 			continue
 		}
@@ -35,14 +37,14 @@ func (v *VI) transmitReliably() {
 			v.complete(p, c)
 			continue
 		case reads && ok && d.fenced():
-			return // held, with all behind it [VIA]
-		case !ok && !v.turn(p):
+			return // the fence holds it and all behind it [VIA]
+		case !ok && !v.oldest(p):
 			return
 		case !ok:
 			v.unreachable(&v.send)
 			return
 		}
-		if !v.carryOut(p, d) {
+		if !v.execute(p, d) {
 			return
 		}
 		reads = reads || p.read && p.outcome == nil && p.completion == nil
@@ -53,16 +55,17 @@ func (d *descriptor) fenced() bool {
 	return d.Control()&layout.DescriptorControlQueueFenceMask != 0
 }
 
-// turn says whether all before a descriptor of the send queue are complete.
-func (v *VI) turn(p *posted) bool { return v.send.next() == p }
+// oldest reports whether all earlier descriptors of the send queue are
+// complete.
+func (v *VI) oldest(p *posted) bool { return v.send.next() == p }
 
-// carryOut carries a descriptor of a connected VI out; false if nothing behind it
-// can be.
-func (v *VI) carryOut(p *posted, d *descriptor) bool {
-	bits := d.refusedForSend(v.attributes)
+// execute executes a descriptor of a connected VI. It returns false if no later
+// descriptor can execute.
+func (v *VI) execute(p *posted, d *descriptor) bool {
+	bits := d.checkSend(v.attributes)
 	switch {
-	case bits != 0 && !v.turn(p):
-		return false // an error is told in its turn, and nothing is begun behind it [transport]
+	case bits != 0 && !v.oldest(p):
+		return false // the error waits for its turn and blocks what is behind it [transport]
 	case bits != 0:
 		v.fail(p, Completion{Status: done(bits, d.echo())})
 		return false
@@ -70,20 +73,20 @@ func (v *VI) carryOut(p *posted, d *descriptor) bool {
 	peer := v.peer
 	v.sending, v.losing = true, false
 	defer func() { v.sending = false }()
-	p.begun = true
+	p.started = true
 	if d.operation() == layout.DescriptorOperationRDMARead {
 		p.read = true
 		return v.readRemotely(p, d)
 	}
 	frames, bits, _ := v.cut(d)
 	for _, f := range frames {
-		heard, refusal := peer.accept(f)
+		arrived, nak := peer.accept(f)
 		switch {
-		case !heard:
+		case !arrived:
 			return false
-		case refusal != 0:
-			c := v.refused(d, refusal)
-			if bits != 0 { // and the sender may have found something of its own first
+		case nak != 0:
+			c := v.nakCompletion(d, nak)
+			if bits != 0 { // the sender may have found its local error first
 				c.MaySet, c.Or = bits, done(bits, d.echo())
 			}
 			v.fail(p, c)
@@ -91,18 +94,19 @@ func (v *VI) carryOut(p *posted, d *descriptor) bool {
 		}
 	}
 	if bits != 0 {
-		// Found on the way: the peer is left with a message that does not end.
-		if v.turn(p) {
+		// The sender found the error while it sent: the peer keeps an
+		// incomplete message.
+		if v.oldest(p) {
 			v.fail(p, Completion{Status: done(bits, d.echo())})
 		}
 		return false
 	}
-	if v.work.step() { // the acknowledgement comes
+	if v.work.step() { // the acknowledgement arrives
 		c := Completion{Status: done(0, d.echo()), Length: d.Length()}
 		if v.losing && v.host.fabric.Faulty {
 			c.Or = done(flushed, d.echo())
 		}
-		v.ended(p, c)
+		v.finish(p, c)
 	}
 	if v.losing {
 		v.lost()
@@ -111,21 +115,20 @@ func (v *VI) carryOut(p *posted, d *descriptor) bool {
 	return true
 }
 
-// ended is the end of a descriptor that was carried out; it completes with those
-// before it [VIA].
-func (v *VI) ended(p *posted, c Completion) {
+// finish records the result of a descriptor. It completes after those before it
+// [VIA].
+func (v *VI) finish(p *posted, c Completion) {
 	p.outcome = &c
 	for q := v.send.next(); q != nil && q.outcome != nil; q = v.send.next() {
 		v.complete(q, *q.outcome)
 	}
 }
 
-// fail ends a descriptor in error, and breaks the connection behind it: nothing
-// that was posted later is carried out [VIA]. It says that it moved nothing
-// [transport].
+// fail ends a descriptor with an error and breaks the connection. No later
+// descriptor executes [VIA]. The length of the failed one is 0 [transport].
 func (v *VI) fail(p *posted, c Completion) {
 	if v.work.step() {
-		v.ended(p, c)
+		v.finish(p, c)
 	}
 	peer := v.abandon()
 	if peer != nil && peer.state == layout.VIStateConnected {
@@ -133,8 +136,8 @@ func (v *VI) fail(p *posted, c Completion) {
 	}
 }
 
-// refused is the completion of a message that the peer refused.
-func (v *VI) refused(d *descriptor, bits uint32) Completion {
+// nakCompletion returns the completion of a message that the peer NAKed.
+func (v *VI) nakCompletion(d *descriptor, bits uint32) Completion {
 	c := Completion{Status: done(bits, d.echo())}
 	if v.host.fabric.Faulty {
 		c.Or = done(flushed, d.echo())
@@ -142,28 +145,28 @@ func (v *VI) refused(d *descriptor, bits uint32) Completion {
 	return c
 }
 
-// accept is the arrival of a frame of a reliable VI's message. It is not heard by
-// a VI that is not connected. A refusal, other than 0, is the bit that the sender
-// gets; this side is in the error state then, and its program knows why [VIA].
-func (v *VI) accept(f frame) (heard bool, refusal uint32) {
-	if v.state != layout.VIStateConnected || !v.hearing.step() {
+// accept processes a frame for a reliable VI. A VI that is not connected
+// ignores it. A NAK other than 0 is the error bit for the sender; the VI is
+// then in the error state and has reported why [VIA].
+func (v *VI) accept(f frame) (arrived bool, nak uint32) {
+	if v.state != layout.VIStateConnected || !v.arrivals.step() {
 		return false, 0
 	}
 	if f.first {
 		v.begin(f)
 	}
-	m := v.message // there is one: the frames of a connection are in order
+	m := v.message // not nil: the frames of a connection are in order
 	needs := m.operation != layout.FrameOperationRDMAWrite || m.hasImmediate
 	if !m.dropped {
 		v.store(m, f)
 	}
 	switch {
 	case m.dropped && needs:
-		refusal = remoteError // there is no receive descriptor
+		nak = remoteError // no receive descriptor
 	case m.dropped, m.status&rdmaProtectionError != 0:
-		refusal = rdmaProtectionError
+		nak = rdmaProtectionError
 	case m.status != 0:
-		refusal = remoteError
+		nak = remoteError
 	case f.last:
 		v.message = nil
 		v.end(m, f)
@@ -173,33 +176,33 @@ func (v *VI) accept(f frame) (heard bool, refusal uint32) {
 	}
 	v.message = nil
 	if m.descriptor != nil {
-		// It ends with the frame that fails [transport].
+		// The descriptor completes with the failing frame [transport].
 		v.end(m, f)
 	}
 	if v.state == layout.VIStateConnected {
 		v.abandon()
 	}
-	return true, refusal
+	return true, nak
 }
 
-// readRemotely is an RDMA read: the peer's memory is read when the request has
-// come, behind all that was sent before it, and the read is complete when all of
-// it is in the memory of the reader [VIA].
+// readRemotely executes an RDMA read. The peer reads its memory when the
+// request arrives, after everything sent before it. The read completes when the
+// reader has all the data in memory [VIA].
 func (v *VI) readRemotely(p *posted, d *descriptor) bool {
 	peer, remote := v.peer, d.addressSegment()
-	heard, payload, refusal := peer.answer(remote.Handle(), remote.Address(), d.Length())
+	arrived, payload, nak := peer.serveRead(remote.Handle(), remote.Address(), d.Length())
 	switch {
-	case !heard:
+	case !arrived:
 		return false
-	case refusal != 0:
-		v.fail(p, v.refused(d, refusal))
+	case nak != 0:
+		v.fail(p, v.nakCompletion(d, nak))
 		return false
 	}
 	segments := cursor{descriptor: d}
 	for {
 		n := min(len(payload), layout.MaxPayload)
-		if !v.hearing.step() {
-			return true // later messages may overtake the answer
+		if !v.arrivals.step() {
+			return true // later messages may overtake the read response
 		}
 		if _, bits := segments.scatter(payload[:n]); bits != 0 {
 			v.fail(p, Completion{Status: done(bits, d.echo())})
@@ -209,18 +212,18 @@ func (v *VI) readRemotely(p *posted, d *descriptor) bool {
 			break
 		}
 	}
-	if !v.hearing.step() {
-		return true // it is all in memory, and the connection ends before that is told
+	if !v.arrivals.step() {
+		return true // all data arrived, but the connection ended before the completion
 	}
-	v.ended(p, Completion{Status: done(0, d.echo()), Length: d.Length()})
+	v.finish(p, Completion{Status: done(0, d.echo()), Length: d.Length()})
 	return true
 }
 
-// answer is the arrival of a request to read. It needs the right of the VI and
-// that of the region, and the region needs the VI's tag [VIA]. Of 0 bytes no
-// handle is looked at [transport].
-func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, payload []byte, refusal uint32) {
-	if v.state != layout.VIStateConnected || !v.hearing.step() {
+// serveRead processes a read request. The VI and the region must grant the
+// right, and the region must have the VI's tag [VIA]. A read of 0 bytes ignores
+// the handle [transport].
+func (v *VI) serveRead(handle uint32, address uint64, length uint32) (arrived bool, payload []byte, nak uint32) {
+	if v.state != layout.VIStateConnected || !v.arrivals.step() {
 		return false, nil, 0
 	}
 	ok := v.attributes.RDMARead
@@ -228,7 +231,7 @@ func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, p
 		payload, ok = v.host.access(handle, address, uint64(length), v.attributes.Tag, layout.AttAccessRemoteRead)
 	}
 	if ok {
-		// A copy: the reader may be on the same host.
+		// A copy, because the reader may be on the same host.
 		return true, append([]byte(nil), payload...), 0
 	}
 	v.host.report(layout.AsyncErrorRDMAReadProtection, v)
@@ -236,10 +239,10 @@ func (v *VI) answer(handle uint32, address uint64, length uint32) (heard bool, p
 	return true, nil, rdmaProtectionError
 }
 
-// Cut is the end of a connection whose wire is cut for longer than the provider
-// tries: the VI's oldest descriptor of the send queue that is not complete has a
-// transport error, and both programs lose the connection [VIA]. A VI that sends
-// nothing does not notice.
+// Cut ends a connection whose link is down for longer than the provider
+// retries: the oldest incomplete send descriptor of the VI gets a transport
+// error, and both programs lose the connection [VIA]. A VI without sends does
+// not notice.
 func (v *VI) Cut() {
 	p := v.send.next()
 	if v.state != layout.VIStateConnected || p == nil {

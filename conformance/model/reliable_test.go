@@ -15,7 +15,7 @@ const opRead = layout.DescriptorOperationRDMARead
 
 var reliableLevels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
-// reliableRig is two hosts with a connected reliable VI each; change changes the
+// reliableRig has two hosts with a connected reliable VI each. change edits the
 // attributes of the second.
 func reliableRig(t *testing.T, level layout.Reliability, change func(*Attributes)) *rig {
 	r := idleRig(t)
@@ -40,11 +40,10 @@ func onLevels(t *testing.T, name string, test func(t *testing.T, level layout.Re
 
 var lost = layout.AsyncErrorConnectionLost
 
-// After each error: what the two programs see, and that nothing more is carried
-// out.
+// After each error both programs see it, and no later descriptor executes.
 func TestReliableErrors(t *testing.T) {
 	const long = 3 * layout.MaxPayload
-	late := func(d layout.Descriptor) { // the last segment is refused when its first byte is needed
+	late := func(d layout.Descriptor) { // the last segment fails when its first byte is needed
 		layout.DataSegment(d[layout.DescriptorSize+2*layout.DataSegmentSize:]).SetHandle(goneHandle)
 	}
 	to := func(n uint32) []piece { return []piece{{targetAddress, targetHandle, n}} }
@@ -63,9 +62,9 @@ func TestReliableErrors(t *testing.T) {
 		pieces   []piece
 		change   func(layout.Descriptor)
 		sender   uint32 // bits
-		own      uint32 // that the sender may have found meanwhile
+		own      uint32 // bits that the sender may have found first
 		receiver *end   // of the first receive descriptor; nil if it is flushed
-		told     []layout.AsyncError
+		async    []layout.AsyncError
 		written  int // bytes of the target
 	}{
 		{"malformed", nil, good, opSend, data(9), control(1 << 15), formatError, 0, nil, nil, 0},
@@ -79,7 +78,7 @@ func TestReliableErrors(t *testing.T) {
 		{"no receive descriptor", nil, nil, opSend, data(9), nil, remoteError, 0, nil, []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
 		{"no receive descriptor for a write with immediate data", nil, nil, opWrite, data(9), immediate(5), remoteError, 0, nil,
 			[]layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
-		{"no receive descriptor, and an error of its own behind", nil, nil, opSend, cutPieces(long, 3), late, remoteError, protectionError, nil,
+		{"no receive descriptor, and a later error of the sender", nil, nil, opSend, cutPieces(long, 3), late, remoteError, protectionError, nil,
 			[]layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
 		{"malformed receive descriptor", nil, &receive{to(5000), control(1 << 15)}, opSend, data(long), immediate(7), remoteError, 0,
 			&end{bits: formatError, echo: layout.StatusOperationReceive, immediate: 7}, nil, 0},
@@ -89,16 +88,16 @@ func TestReliableErrors(t *testing.T) {
 			&end{bits: lengthError, length: 2000, echo: layout.StatusOperationReceive}, nil, 2000},
 		{"too few segments", nil, &receive{to(2000), length(5000)}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: lengthError, length: 2000, echo: layout.StatusOperationReceive}, nil, 2000},
-		{"buffers refused", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 4000}}, nil}, opSend, data(long), nil, remoteError, 0,
+		{"bad buffers", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 4000}}, nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
-		{"buffers refused in a frame that would not fit", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 20}}, nil}, opSend, data(long), nil, remoteError, 0,
+		{"bad buffers in a frame that would not fit", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 20}}, nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
 		{"write without the VI's right", noWrite, good, opWrite, data(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, 0},
 		{"write without the region's right", nil, good, opWrite, data(9), remote(targetAddress, readOnlyHandle), rdmaProtectionError, 0, nil,
 			[]layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, 0},
 		{"write beyond the region", nil, good, opWrite, data(long), remote(targetAddress+areaBytes-2000, targetHandle), rdmaProtectionError, 0, nil,
 			[]layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, -layout.MaxPayload},
-		{"write with immediate data, refused", noWrite, good, opWrite, data(long), immediate(6), rdmaProtectionError, 0,
+		{"write with immediate data, NAKed", noWrite, good, opWrite, data(long), immediate(6), rdmaProtectionError, 0,
 			&end{bits: rdmaProtectionError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
 		{"write with immediate data, malformed receive descriptor", nil, &receive{to(9), control(1 << 15)}, opWrite, data(9), immediate(6), remoteError, 0,
 			&end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
@@ -111,7 +110,7 @@ func TestReliableErrors(t *testing.T) {
 		{"read of another tag's region", nil, good, opRead, to(9), remote(dataAddress, foreignHandle), rdmaProtectionError, 0, nil,
 			[]layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read with immediate data", nil, good, opRead, to(9), immediate(1), formatError, 0, nil, nil, 0},
-		{"read into a refused segment", nil, good, opRead, []piece{{targetAddress, goneHandle, 9}}, nil, protectionError, 0, nil, nil, 0},
+		{"read into a bad segment", nil, good, opRead, []piece{{targetAddress, goneHandle, 9}}, nil, protectionError, 0, nil, nil, 0},
 		{"read into too few segments", nil, good, opRead, []piece{{targetAddress, targetHandle, 1}, {targetAddress, targetHandle, 1}}, all(length(3), remote(oddAddress, oddHandle)), lengthError, 0, nil, nil, 0},
 		{"unreachable receive descriptor behind", nil, good, opSend, data(9), func(layout.Descriptor) {}, 0, 0,
 			&end{length: 9, echo: layout.StatusOperationReceive}, []layout.AsyncError{layout.AsyncErrorPostDescriptor}, 9},
@@ -127,16 +126,16 @@ func TestReliableErrors(t *testing.T) {
 				require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, to(5000), nil), second))
 			}
 			if tt.b == nil {
-				r.send(opWrite, nil, nil) // well, before
+				r.send(opWrite, nil, nil) // succeeds
 			}
 			r.send(tt.op, tt.pieces, tt.change)
-			r.send(opWrite, data(9), remote(targetAddress+0x8000, targetHandle)) // not, behind
+			r.send(opWrite, data(9), remote(targetAddress+0x8000, targetHandle)) // flushed
 			r.send(opWrite, data(9), length(1))
 
 			echo := map[layout.DescriptorOperation]layout.StatusOperation{opSend: layout.StatusOperationSend, opWrite: layout.StatusOperationRDMAWrite, opRead: layout.StatusOperationRDMARead}[tt.op]
 			write := layout.StatusOperationRDMAWrite
 			if tt.b == nil {
-				require.Equal(t, end{echo: write}, r.ended(r.a, false))
+				require.Equal(t, end{echo: write}, r.reap(r.a, false))
 			}
 			c, taken := r.a.SendDone()
 			require.Equal(t, Done, taken)
@@ -148,7 +147,7 @@ func TestReliableErrors(t *testing.T) {
 				want.Length = 9
 			}
 			require.Equal(t, want, c)
-			require.Equal(t, end{bits: flushed, echo: write}, r.ended(r.a, false))
+			require.Equal(t, end{bits: flushed, echo: write}, r.reap(r.a, false))
 			c, taken = r.a.SendDone()
 			require.Equal(t, Done, taken)
 			require.True(t, c.Allows(done(flushed, write), 0, 0))
@@ -160,15 +159,15 @@ func TestReliableErrors(t *testing.T) {
 				if tt.receiver != nil {
 					first = *tt.receiver
 				}
-				require.Equal(t, first, r.ended(r.b, true))
-				require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+				require.Equal(t, first, r.reap(r.b, true))
+				require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 			}
 			r.errors(r.a, lost)
 			var codes []layout.AsyncError
 			for _, e := range r.b.host.TakeErrors() {
 				codes = append(codes, e.Code)
 			}
-			require.ElementsMatch(t, append([]layout.AsyncError{lost}, tt.told...), codes)
+			require.ElementsMatch(t, append([]layout.AsyncError{lost}, tt.async...), codes)
 			require.Equal(t, layout.VIStateError, r.a.State())
 			require.Equal(t, layout.VIStateError, r.b.State())
 
@@ -194,7 +193,7 @@ func TestReliableErrors(t *testing.T) {
 	}
 }
 
-// A status that cannot be written comes behind the acknowledgement.
+// A status that cannot be written is an error after the acknowledgement.
 func TestReliableCompletionProtection(t *testing.T) {
 	onLevels(t, "stale", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
@@ -202,14 +201,14 @@ func TestReliableCompletionProtection(t *testing.T) {
 		require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, data(9), nil), goneHandle))
 		require.NoError(t, r.b.host.Deregister(goneHandle))
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{length: 9}, r.ended(r.a, false))
+		require.Equal(t, end{length: 9}, r.reap(r.a, false))
 		r.errors(r.a, lost)
-		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.ended(r.b, true))
+		require.Equal(t, end{bits: flushed, echo: layout.StatusOperationReceive}, r.reap(r.b, true))
 		r.errors(r.b, layout.AsyncErrorCompletionProtection, lost)
 	})
 }
 
-// A descriptor of the send queue that cannot be reached takes its turn.
+// The error of an unreachable send descriptor comes in its turn.
 func TestReliableUnreachableSend(t *testing.T) {
 	onLevels(t, "unreachable", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
@@ -217,9 +216,9 @@ func TestReliableUnreachableSend(t *testing.T) {
 		r.send(opSend, data(9), nil)
 		require.NoError(t, r.a.PostSend(r.put(r.a, opSend, data(9), nil), goneHandle))
 		r.send(opSend, data(9), nil)
-		require.Equal(t, end{length: 9}, r.ended(r.a, false))
+		require.Equal(t, end{length: 9}, r.reap(r.a, false))
 		for range 2 {
-			require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
+			require.Equal(t, end{bits: flushed}, r.reap(r.a, false))
 		}
 		r.errors(r.a, layout.AsyncErrorPostDescriptor, lost)
 		r.errors(r.b, lost)
@@ -229,19 +228,19 @@ func TestReliableUnreachableSend(t *testing.T) {
 		a := attributes()
 		a.Reliability = layout.ReliabilityReception
 		require.NoError(t, r.a.SetAttributes(a))
-		r.send(opSend, data(9), length(8)) // not looked at
-		require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
+		r.send(opSend, data(9), length(8)) // not checked
+		require.Equal(t, end{bits: flushed}, r.reap(r.a, false))
 		require.NoError(t, r.a.PostReceive(r.put(r.a, opSend, data(9), nil), queueHandle))
 		_, taken := r.a.ReceiveDone()
 		require.Equal(t, NotDone, taken, "a flushed send leaves receives")
 		require.NoError(t, r.a.PostSend(r.put(r.a, opSend, data(9), nil), goneHandle))
-		require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
+		require.Equal(t, end{bits: flushed}, r.reap(r.a, false))
 		r.errors(r.a, layout.AsyncErrorPostDescriptor)
 		require.Equal(t, layout.VIStateError, r.a.State())
 	})
 }
 
-// RDMA reads: what they move, in every shape, and in which order.
+// RDMA reads move the right bytes, in the right order.
 func TestRDMARead(t *testing.T) {
 	for _, n := range []uint32{0, 1, layout.MaxPayload, layout.MaxPayload + 1, 5000, largest} {
 		for _, segments := range []int{1, 2, 7, 251} {
@@ -258,10 +257,10 @@ func TestRDMARead(t *testing.T) {
 				}
 				from := remote(targetAddress+3, targetHandle)
 				if n == 0 {
-					from = remote(1<<40, goneHandle) // of nothing no handle is looked at
+					from = remote(1<<40, goneHandle) // a read of 0 bytes ignores the handle
 				}
 				r.send(opRead, pieces, from)
-				require.Equal(t, end{length: n, echo: layout.StatusOperationRDMARead}, r.ended(r.a, false))
+				require.Equal(t, end{length: n, echo: layout.StatusOperationRDMARead}, r.reap(r.a, false))
 				want := make([]byte, areaBytes)
 				copy(want, source[3:][:n])
 				require.Equal(t, want, r.a.host.Memory(targetAddress, areaBytes))
@@ -279,30 +278,30 @@ func TestRDMARead(t *testing.T) {
 		require.Equal(t, a.Memory(dataAddress, 100), a.Memory(targetAddress, 100))
 		require.Equal(t, a.Memory(dataAddress+500, 100), b.Memory(targetAddress, 100))
 	})
-	onLevels(t, "more room than Length", func(t *testing.T, level layout.Reliability) {
+	onLevels(t, "more space than Length", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
 		r.send(opRead, []piece{{targetAddress, targetHandle, 100}, {targetAddress + 100, targetHandle, 100}}, length(150))
-		require.Equal(t, end{length: 150, echo: layout.StatusOperationRDMARead}, r.ended(r.a, false))
+		require.Equal(t, end{length: 150, echo: layout.StatusOperationRDMARead}, r.reap(r.a, false))
 	})
 }
 
-// Stop at the reliable levels: what a connection leaves behind that ends in the
-// middle of work. Sends complete as far as they were acknowledged, whatever came
-// further; a read as far as its answer came and was told.
+// Stop at the reliable levels: a connection ends while work is in flight. Sends
+// complete as far as they were acknowledged, even if more arrived. A read
+// completes if its response arrived completely.
 func TestReliableStop(t *testing.T) {
 	const read = 2 * layout.MaxPayload
 	for acknowledged := range 4 {
-		for heard := range 5 {
-			for answered := range 4 {
+		for arrived := range 5 {
+			for returned := range 4 {
 				r := reliableRig(t, layout.ReliabilityDelivery, nil)
 				r.receive([]piece{{targetAddress, targetHandle, 3000}}, nil)
-				r.a.Stop(acknowledged, answered)
-				r.b.Stop(0, heard)
+				r.a.Stop(acknowledged, returned)
+				r.b.Stop(0, arrived)
 				r.send(opSend, data(2000), nil)                                           // two frames
-				r.send(opRead, []piece{{targetAddress, targetHandle, read}}, nil)         // one, and two come back
+				r.send(opRead, []piece{{targetAddress, targetHandle, read}}, nil)         // one, and two of the response
 				r.send(opWrite, data(9), nil)                                             // one
 				r.send(opWrite, data(9), control(layout.DescriptorControlQueueFenceMask)) // one, if the read is complete
-				r.send(opWrite, data(9), length(8))                                       // refused in its turn
+				r.send(opWrite, data(9), length(8))                                       // rejected in its turn
 				r.b.Disconnect()
 
 				bits := func(well bool) uint32 {
@@ -311,18 +310,18 @@ func TestReliableStop(t *testing.T) {
 					}
 					return flushed
 				}
-				well := []bool{acknowledged >= 1 && heard >= 2, answered == 3 && heard >= 3, acknowledged >= 2 && heard >= 4}
-				require.Equal(t, bits(well[0]), r.ended(r.a, false).bits)
-				require.Equal(t, bits(well[1]), r.ended(r.a, false).bits)
-				require.Equal(t, bits(well[2]), r.ended(r.a, false).bits)
-				require.Equal(t, bits(false), r.ended(r.a, false).bits)
+				well := []bool{acknowledged >= 1 && arrived >= 2, returned == 3 && arrived >= 3, acknowledged >= 2 && arrived >= 4}
+				require.Equal(t, bits(well[0]), r.reap(r.a, false).bits)
+				require.Equal(t, bits(well[1]), r.reap(r.a, false).bits)
+				require.Equal(t, bits(well[2]), r.reap(r.a, false).bits)
+				require.Equal(t, bits(false), r.reap(r.a, false).bits)
 				c, _ := r.a.SendDone()
 				require.True(t, c.Allows(done(flushed, layout.StatusOperationRDMAWrite), 0, 0))
 				require.True(t, c.Allows(done(lengthError, layout.StatusOperationRDMAWrite), 0, 0))
 				r.errors(r.a, lost)
 				r.errors(r.b)
-				got := r.ended(r.b, true)
-				switch heard {
+				got := r.reap(r.b, true)
+				switch arrived {
 				case 0:
 					require.Equal(t, bits(false), got.bits)
 				case 1:
@@ -335,38 +334,38 @@ func TestReliableStop(t *testing.T) {
 	}
 }
 
-// A wire that is cut for good: the oldest has the transport error, the rest is
-// flushed, and a VI that sends nothing does not notice.
+// A permanent loss of the link: the oldest send gets the transport error, the
+// rest is flushed. A VI without sends does not notice.
 func TestCut(t *testing.T) {
 	onLevels(t, "cut", func(t *testing.T, level layout.Reliability) {
-		for heard := range 4 {
+		for arrived := range 4 {
 			r := reliableRig(t, level, nil)
 			r.a.Cut()
 			r.errors(r.a)
 			r.a.Stop(1, 0)
-			r.b.Stop(0, heard)
+			r.b.Stop(0, arrived)
 			for range 3 {
 				r.receive(data(9), nil)
 				r.send(opSend, data(9), nil)
 			}
 			r.a.Cut()
-			if heard > 0 { // the first one's acknowledgement came
-				require.Equal(t, end{length: 9}, r.ended(r.a, false))
+			if arrived > 0 { // the first was acknowledged
+				require.Equal(t, end{length: 9}, r.reap(r.a, false))
 			}
-			require.Equal(t, end{bits: transportError}, r.ended(r.a, false))
-			require.Equal(t, end{bits: flushed}, r.ended(r.a, false))
+			require.Equal(t, end{bits: transportError}, r.reap(r.a, false))
+			require.Equal(t, end{bits: flushed}, r.reap(r.a, false))
 			r.errors(r.a, lost)
 			r.errors(r.b, lost)
 			for i := range 3 {
-				got := r.ended(r.b, true)
-				require.Equal(t, i < heard, got.bits == 0)
+				got := r.reap(r.b, true)
+				require.Equal(t, i < arrived, got.bits == 0)
 			}
 		}
 	})
 }
 
-// Entries of completion queues: one for each completion, of both queues of
-// several VIs, and none but where the queue was full.
+// Every completion has one entry, for both queues of several VIs, unless the
+// queue was full.
 func TestCompletionQueues(t *testing.T) {
 	f := New(1, 100)
 	h := f.Hosts[0]
@@ -385,7 +384,7 @@ func TestCompletionQueues(t *testing.T) {
 	b.SendCompletionQueue, b.ReceiveCompletionQueue = 5, 5
 	two, err := h.CreateVI(2, b)
 	require.NoError(t, err)
-	require.NoError(t, two.SetAttributes(attributes())) // the ties stay
+	require.NoError(t, two.SetAttributes(attributes())) // the completion queues stay
 	require.ErrorIs(t, h.DestroyCompletionQueue(4), ErrInUse)
 	require.ErrorIs(t, h.DestroyCompletionQueue(3), ErrIndex)
 
@@ -405,19 +404,19 @@ func TestCompletionQueues(t *testing.T) {
 		return copied.Settle(entries, overruns)
 	}
 	require.NoError(t, settle(nil))
-	flush(one, 2, 1) // receives of the first are tied to nothing
+	flush(one, 2, 1) // the receives of the first have no completion queue
 	flush(two, 1, 1)
 	require.Equal(t, 4, q.Owed())
 	require.NoError(t, settle(nil, s1, r2, s1, s2))
-	require.ErrorContains(t, settle(nil, s1, r2, s1), "no overrun was told")
+	require.ErrorContains(t, settle(nil, s1, r2, s1), "no overrun was reported")
 	require.ErrorContains(t, settle(nil, s1, r2, s1, s2, s2), "more entries than completions")
 	require.ErrorContains(t, settle(nil, s1, r2, s1, Source{1, true}), "more entries than completions")
-	require.ErrorContains(t, settle(map[int]int{2: 1}, s1, r2, s1, s2), "too many were told")
+	require.ErrorContains(t, settle(map[int]int{2: 1}, s1, r2, s1, s2), "too many were reported")
 	require.ErrorContains(t, settle(map[int]int{2: 1}, s1, r2, s1), "1 entries are lost")
 
 	flush(one, 3, 0)
 	require.NoError(t, settle(map[int]int{1: 3}, s1, r2, s1, s2))
-	require.NoError(t, settle(map[int]int{1: 2, 2: 1}, s1, s1, s1, s2), "which of them found it full is open")
+	require.NoError(t, settle(map[int]int{1: 2, 2: 1}, s1, s1, s1, s2), "any of them may have found it full")
 	require.ErrorContains(t, settle(map[int]int{1: 2}, s1, r2, s1, s2, s1), "it should be 3")
 	require.ErrorContains(t, settle(map[int]int{1: 4}, s1, r2, s2), "could be")
 	q.Polled()
@@ -425,11 +424,11 @@ func TestCompletionQueues(t *testing.T) {
 	require.NoError(t, q.Settle([]Source{s1, r2, s1, s2}, map[int]int{1: 3}))
 	require.Zero(t, q.Owed())
 
-	// With the room of the least that it had.
+	// The smallest capacity since the last Settle counts.
 	q.Resize(16)
 	flush(one, 5, 0)
 	require.NoError(t, settle(nil, s1, s1, s1, s1, s1))
-	require.NoError(t, settle(map[int]int{1: 1}, s1, s1, s1, s1), "it may have been before")
+	require.NoError(t, settle(map[int]int{1: 1}, s1, s1, s1, s1), "the overrun may have been before the resize")
 	require.NoError(t, q.Settle([]Source{s1, s1, s1, s1, s1}, nil))
 	flush(one, 5, 0)
 	require.ErrorContains(t, settle(map[int]int{1: 1}, s1, s1, s1, s1), "could be")
@@ -446,20 +445,20 @@ func TestCompletionQueues(t *testing.T) {
 	require.Nil(t, h.CompletionQueue(4))
 }
 
-// Takes foretells whether a message finds a receive descriptor and no error in it.
+// Takes predicts whether a message finds a receive descriptor without an error.
 func TestTakes(t *testing.T) {
 	r := reliableRig(t, layout.ReliabilityReception, nil)
-	require.False(t, r.b.Takes(0), "there is none")
+	require.False(t, r.b.Takes(0), "the queue is empty")
 	r.receive([]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 50}, {targetAddress, targetHandle, 50}}, nil)
 	require.True(t, r.b.Takes(0))
 	require.True(t, r.b.Takes(100))
-	require.False(t, r.b.Takes(101), "the second segment is refused")
+	require.False(t, r.b.Takes(101), "the second segment is bad")
 	require.False(t, r.b.Takes(201))
 	require.False(t, r.b.Withdrawn(0))
 	r.send(opSend, data(100), nil)
-	require.Equal(t, end{length: 100}, r.ended(r.a, false))
+	require.Equal(t, end{length: 100}, r.reap(r.a, false))
 	r.receive(data(9), control(1<<15))
-	require.False(t, r.b.Takes(0), "it is malformed")
+	require.False(t, r.b.Takes(0), "the descriptor is malformed")
 
 	r = reliableRig(t, layout.ReliabilityReception, nil)
 	require.NoError(t, r.b.host.Register(goneHandle, Region{queueAddress, areaBytes, tag, false, false}))
@@ -470,10 +469,10 @@ func TestTakes(t *testing.T) {
 	require.False(t, r.b.Withdrawn(10))
 }
 
-// On a wire with faults a message may be flushed whose refusal, or whose
-// acknowledgement before the end of the connection, does not come in time.
+// On a wire with faults a message may be flushed if its NAK, or its
+// acknowledgement before the end of the connection, comes too late.
 func TestFaultyWire(t *testing.T) {
-	onLevels(t, "refused", func(t *testing.T, level layout.Reliability) {
+	onLevels(t, "NAKed", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
 		r.f.Faulty = true
 		r.send(opSend, data(9), nil)
@@ -482,7 +481,7 @@ func TestFaultyWire(t *testing.T) {
 		require.True(t, c.Allows(done(flushed, layout.StatusOperationSend), 0, 0))
 		require.False(t, c.Allows(done(0, layout.StatusOperationSend), 9, 0))
 	})
-	onLevels(t, "ended behind it", func(t *testing.T, level layout.Reliability) {
+	onLevels(t, "connection ended after it", func(t *testing.T, level layout.Reliability) {
 		r := reliableRig(t, level, nil)
 		r.f.Faulty = true
 		r.receive(data(9), nil)

@@ -10,20 +10,20 @@ import (
 )
 
 // frame is a piece of a message on the wire, with at most layout.MaxPayload
-// bytes of it.
+// bytes.
 type frame struct {
 	operation    layout.FrameOperation
 	first, last  bool
 	hasImmediate bool
 	immediate    uint32
-	length       uint32 // of a send's message
-	address      uint64 // at which an RDMA write's payload goes
+	length       uint32 // of the message, for a send
+	address      uint64 // of the payload, for an RDMA write
 	handle       uint32
 	payload      []byte
 }
 
-// PostSend puts a descriptor on the send queue; it is carried out after those
-// before it [VIA]. On a VI that is not connected it completes as flushed [vipl].
+// PostSend posts a descriptor on the send queue; it executes after those before
+// it [VIA]. On a VI that is not connected it completes as flushed [vipl].
 func (v *VI) PostSend(address uint64, handle uint32) error {
 	if _, err := v.post(&v.send, address, handle); err != nil {
 		return err
@@ -37,21 +37,21 @@ func (v *VI) PostSend(address uint64, handle uint32) error {
 	return nil
 }
 
-// transmit carries a descriptor of the send queue out; false if the provider
-// was stopped before its end.
+// transmit executes a descriptor of the send queue. It returns false if the
+// provider stopped before its end.
 func (v *VI) transmit(p *posted) bool {
 	d, ok := v.host.read(p.address, p.handle, v.attributes.Tag)
 	if !ok {
 		v.unreachable(&v.send)
-		v.flush() // in the error state, in which nothing breaks down
+		v.flush() // the VI was already in the error state
 		return true
 	}
 	if v.state != layout.VIStateConnected {
-		// What is flushed was not looked at [card].
+		// A flushed descriptor is not checked [card].
 		v.complete(p, Completion{Status: done(flushed, d.echo())})
 		return true
 	}
-	if bits := d.refusedForSend(v.attributes); bits != 0 {
+	if bits := d.checkSend(v.attributes); bits != 0 {
 		if !v.work.step() {
 			return false
 		}
@@ -64,8 +64,8 @@ func (v *VI) transmit(p *posted) bool {
 	}
 	peer := v.peer
 	if !stopped {
-		// With unreliable delivery a descriptor is complete when its data is with the
-		// network [VIA]; Length counts the frames that left [card].
+		// With unreliable delivery a descriptor completes when the network has
+		// its data [VIA]. Length counts the bytes of the frames sent [card].
 		v.complete(p, Completion{Status: done(bits, d.echo()), Length: p.moved})
 	}
 	for _, f := range frames {
@@ -79,15 +79,15 @@ func (v *VI) transmit(p *posted) bool {
 	return !stopped
 }
 
-// loses says whether the wire loses a frame of the VI.
+// loses reports whether the wire loses a frame of the VI.
 func (v *VI) loses(frame int) bool {
 	f := v.host.fabric
 	return f.Lose != nil && f.Lose(slices.Index(f.Hosts, v.host), frame)
 }
 
-// refusedForSend is what is found before anything is sent: malformed, or of a
-// wrong length.
-func (d *descriptor) refusedForSend(a Attributes) uint32 {
+// checkSend finds the errors that the provider detects before it sends
+// anything: a malformed descriptor or a wrong length.
+func (d *descriptor) checkSend(a Attributes) uint32 {
 	remote := d.addressSegments() > 0
 	switch op := d.operation(); {
 	case d.malformed():
@@ -103,22 +103,23 @@ func (d *descriptor) refusedForSend(a Attributes) uint32 {
 	case !d.sumFits():
 		return lengthError
 	case remote && wraps(d.addressSegment().Address(), d.Length()):
-		return formatError // no memory is behind the last address
+		return formatError // the address space ends before
 	case d.Length() > a.MaxTransferSize:
 		return lengthError // [VIA]
 	}
 	return 0
 }
 
-// sumFits says whether the segments add up to Length [VIA]. It is known before
-// anything is sent only if the whole descriptor is in its first chunk [card].
+// sumFits reports whether the segments add up to Length [VIA]. The provider
+// checks this in advance only if the first chunk holds the complete descriptor
+// [card].
 func (d *descriptor) sumFits() bool {
 	if int(d.SegmentCount()) > headSegments {
 		return true
 	}
 	sum := uint64(0)
 	for k := range d.dataSegments() {
-		s, _ := d.segment(k) // in the first chunk, which is here
+		s, _ := d.segment(k) // in the first chunk, so it cannot fail
 		sum += uint64(s.Length())
 	}
 	return sum == uint64(d.Length())
@@ -129,9 +130,9 @@ func wraps(address uint64, length uint32) bool {
 	return end < address && end != 0
 }
 
-// cut cuts a message into frames, each full but the last; a message of 0 bytes
-// is one frame. An error that is found on the way ends it after the frames that
-// were complete, and no frame with Last goes out [card]. So does Stop.
+// cut splits a message into frames of the largest payload; the last may be
+// shorter. A message of 0 bytes has one frame. An error ends the message after
+// the complete frames, without a frame marked Last [card]. Stop does the same.
 func (v *VI) cut(d *descriptor) (frames []frame, bits uint32, stopped bool) {
 	segments := cursor{descriptor: d}
 	for sent := uint32(0); ; {
@@ -182,11 +183,11 @@ func (c *cursor) gather(n int) (payload []byte, bits uint32) {
 	return payload, 0
 }
 
-// ownError is the status of a descriptor with an error of its own, behind one that
-// broke a reliable connection: it may have been looked at before it was flushed
-// [transport]. 0 if it has none.
+// ownError returns the status of a descriptor with a local error behind one
+// that broke a reliable connection, 0 if it has no error. The provider may have
+// checked it before the flush [transport].
 func (v *VI) ownError(d *descriptor) uint32 {
-	bits := d.refusedForSend(v.attributes)
+	bits := d.checkSend(v.attributes)
 	if bits == 0 && d.operation() != layout.DescriptorOperationRDMARead {
 		_, bits, _ = v.cut(d)
 	}
@@ -196,19 +197,18 @@ func (v *VI) ownError(d *descriptor) uint32 {
 	return done(bits, d.echo())
 }
 
-// flushSend completes a descriptor of the send queue that is not carried out to
-// its end.
+// flushSend flushes a descriptor of the send queue.
 func (v *VI) flushSend(p *posted) {
 	if _, ok := v.host.read(p.address, p.handle, v.attributes.Tag); !ok && !p.lost {
 		v.unreachable(&v.send)
 	}
 	if p.outcome != nil {
-		v.complete(p, *p.outcome) // it had ended, and waited for those before it [transport]
+		v.complete(p, *p.outcome) // it had finished, and waited for those before it [transport]
 		return
 	}
 	c := Completion{Status: done(flushed, layout.StatusOperationSend), Length: p.moved}
 	if b := v.host.Memory(p.address, chunkBytes); b != nil {
-		// Who flushes it, provider or library, reads the operation in it.
+		// The provider or the library reads the operation from memory.
 		d := &descriptor{Descriptor: b}
 		c.Status = done(flushed, d.echo())
 		if v.attributes.reliable() && !p.lost {

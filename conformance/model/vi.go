@@ -15,12 +15,12 @@ type Attributes struct {
 	Tag             uint16 // protection tag
 	RDMAWrite       bool   // the peer may write through this VI
 	RDMARead        bool   // the peer may read through this VI
-	// Numbers of the completion queues of the two work queues, plus one; 0 for none.
+	// Completion queue numbers of the two work queues plus one; 0 for none.
 	SendCompletionQueue, ReceiveCompletionQueue int
 }
 
-// reliable says whether what is sent arrives, exactly once and in order, or the
-// connection ends [VIA].
+// reliable reports whether messages arrive exactly once and in order, or else
+// the connection ends [VIA].
 func (a Attributes) reliable() bool { return a.Reliability != layout.ReliabilityUnreliable }
 
 // VI is a virtual interface.
@@ -29,33 +29,33 @@ type VI struct {
 	index      int
 	attributes Attributes
 	state      layout.VIState
-	peer       *VI // of a connected one
+	peer       *VI // while connected
 
 	send, receive queue
-	head          *receiveDescriptor // of the receive queue, which the provider has read
-	message       *message           // that has begun to arrive and has not ended
-	frames        int                // sent since it was connected
-	gap           bool               // frames were lost on the way here, since the last one that arrived
-	sending       bool               // a message of a reliable VI is under way
-	losing        bool               // and its receiver ends the connection behind it
+	head          *receiveDescriptor // of the receive queue, if the provider has read it
+	message       *message           // in progress of arriving
+	frames        int                // sent since the connect
+	gap           bool               // frames to this VI were lost since the last arrival
+	sending       bool               // a message of a reliable VI is in flight
+	losing        bool               // the receiver ends the connection after that message
 
-	work, hearing limit
+	work, arrivals limit
 }
 
-// queue is a work queue: what was posted and not yet taken back, in order.
+// queue is a work queue: the descriptors posted and not yet reaped, in order.
 type queue struct{ posted []*posted }
 
 type posted struct {
 	address    uint64
 	handle     uint32
 	receive    bool   // on which queue
-	lost       bool   // the provider could not reach it, or forgot it behind one that it could not reach
-	moved      uint32 // bytes that were sent of it when the provider was stopped
+	lost       bool   // it, or one before it, was unreachable for the provider
+	moved      uint32 // bytes sent when the provider stopped
 	completion *Completion
 	// Of a reliable VI's send queue:
-	begun   bool        // something of it was sent
+	started bool        // some of it was sent
 	read    bool        // it is an RDMA read
-	outcome *Completion // when those before it are complete
+	outcome *Completion // pending until those before it complete
 }
 
 // next returns the oldest descriptor that is not complete.
@@ -68,7 +68,7 @@ func (q *queue) next() *posted {
 	return nil
 }
 
-// limit is how far the provider gets; see Stop.
+// limit bounds the progress of the provider; see Stop.
 type limit struct {
 	set  bool
 	left int
@@ -82,7 +82,7 @@ func (l *limit) step() bool {
 	return true
 }
 
-// CreateVI makes a VI in state Idle.
+// CreateVI creates a VI in state Idle.
 func (h *Host) CreateVI(index int, a Attributes) (*VI, error) {
 	if h.vis[index] != nil {
 		return nil, fmt.Errorf("model: create VI %d: %w", index, ErrIndex)
@@ -95,7 +95,7 @@ func (h *Host) CreateVI(index int, a Attributes) (*VI, error) {
 	return v, nil
 }
 
-// VI returns a VI, nil if there is none of that number.
+// VI returns a VI, nil if the number is unused.
 func (h *Host) VI(index int) *VI { return h.vis[index] }
 
 // Attributes returns the attributes.
@@ -107,11 +107,11 @@ func (v *VI) Index() int { return v.index }
 // State returns the VI's state.
 func (v *VI) State() layout.VIState { return v.state }
 
-// Outstanding returns how many descriptors were posted and not taken back.
+// Outstanding returns how many descriptors are posted and not reaped.
 func (v *VI) Outstanding() (send, receive int) { return len(v.send.posted), len(v.receive.posted) }
 
 // Pending returns how many descriptors of the two queues, send and receive, are
-// not complete.
+// incomplete.
 func (v *VI) Pending() (n [2]int) {
 	for i, q := range []*queue{&v.send, &v.receive} {
 		for _, p := range q.posted {
@@ -123,8 +123,7 @@ func (v *VI) Pending() (n [2]int) {
 	return n
 }
 
-// Available returns how many receive descriptors are left for messages that
-// have not begun.
+// Available returns how many receive descriptors later messages can use.
 func (v *VI) Available() int {
 	n := v.Pending()[1]
 	if v.Receiving() {
@@ -133,8 +132,9 @@ func (v *VI) Available() int {
 	return n
 }
 
-// Takes says whether a message of so many bytes finds a receive descriptor and no
-// error in it; of a message whose payload goes elsewhere, 0.
+// Takes reports whether a message of the given size would find a receive
+// descriptor without an error. The size is 0 for a message whose payload goes
+// elsewhere.
 func (v *VI) Takes(bytes int) bool {
 	p := v.receive.next()
 	if p == nil || v.Receiving() || v.head != nil && v.head.stale {
@@ -144,14 +144,14 @@ func (v *VI) Takes(bytes int) bool {
 	return ok && v.takes(d, bytes)
 }
 
-// Withdrawn is Takes for a receive descriptor that can not be completed, because
-// its memory was deregistered, and has no other error.
+// Withdrawn is Takes for a receive descriptor whose only error is that its
+// memory was deregistered, so it cannot complete.
 func (v *VI) Withdrawn(bytes int) bool {
 	return v.head != nil && v.head.stale && !v.Receiving() && v.takes(&v.head.descriptor, bytes)
 }
 
 func (v *VI) takes(d *descriptor, bytes int) bool {
-	if bits, _ := d.refusedForReceive(v.attributes.MaxTransferSize); bits != 0 || uint64(bytes) > d.capacity() {
+	if bits, _ := d.checkReceive(v.attributes.MaxTransferSize); bits != 0 || uint64(bytes) > d.capacity() {
 		return false
 	}
 	segments := cursor{descriptor: d}
@@ -165,12 +165,12 @@ func (v *VI) takes(d *descriptor, bytes int) bool {
 	return true
 }
 
-// Receiving says whether a message has begun to arrive, and uses up a receive
-// descriptor, and has not ended.
+// Receiving reports whether a partly received message holds a receive
+// descriptor.
 func (v *VI) Receiving() bool { return v.message != nil && v.message.descriptor != nil }
 
-// SetAttributes changes the attributes, which an idle VI allows only [VIA]. The
-// completion queues are those that it was made with [VIA].
+// SetAttributes changes the attributes of an idle VI. The completion queues
+// stay those of CreateVI [VIA].
 func (v *VI) SetAttributes(a Attributes) error {
 	if v.state != layout.VIStateIdle {
 		return fmt.Errorf("model: set attributes of VI %d in state %v: %w", v.index, v.state, ErrState)
@@ -180,7 +180,7 @@ func (v *VI) SetAttributes(a Attributes) error {
 	return nil
 }
 
-// Destroy ends an idle VI from whose queues everything was taken [VIA].
+// Destroy destroys an idle VI with empty queues [VIA].
 func (v *VI) Destroy() error {
 	switch send, receive := v.Outstanding(); {
 	case v.state != layout.VIStateIdle:
@@ -194,7 +194,7 @@ func (v *VI) Destroy() error {
 }
 
 // Connect connects two idle VIs. Reliability level and largest transfer must be
-// equal [VIA]. Receives that were posted before stay [VIA].
+// equal. Receives posted before the connect stay [VIA].
 func Connect(a, b *VI) error {
 	switch {
 	case a.state != layout.VIStateIdle || b.state != layout.VIStateIdle || a == b:
@@ -204,26 +204,25 @@ func Connect(a, b *VI) error {
 	}
 	a.peer, b.peer = b, a
 	for _, v := range []*VI{a, b} {
-		v.state, v.message, v.work, v.hearing = layout.VIStateConnected, nil, limit{}, limit{}
+		v.state, v.message, v.work, v.arrivals = layout.VIStateConnected, nil, limit{}, limit{}
 		v.frames, v.gap, v.losing = 0, false, false
 	}
 	return nil
 }
 
-// Stop says how far the provider gets with a VI's work before the connection
-// ends, which VIA leaves open: with its own sends so many steps, and with what
-// arrives so many frames. A step of an unreliable VI is a frame, or a descriptor
-// that is refused without one; a step of a reliable VI is a message of which it
-// learns what became of it. The frames that arrive are those of the peer's
-// messages and of the answers to its own RDMA reads. It holds until the next
-// Connect.
+// Stop limits how far the provider proceeds before the connection ends, which
+// VIA leaves open: sends limits the steps of the send queue, arrivals the
+// frames received. A step of an unreliable VI is a frame, or a descriptor
+// rejected without a frame. A step of a reliable VI is a message whose result
+// the VI learns. The received frames are those of the peer's messages and of
+// read responses. The limits hold until the next Connect.
 func (v *VI) Stop(sends, arrivals int) {
-	v.work, v.hearing = limit{true, sends}, limit{true, arrivals}
+	v.work, v.arrivals = limit{true, sends}, limit{true, arrivals}
 }
 
-// Disconnect ends the connection from this side: everything outstanding on both
-// queues completes in order, what was not carried out as flushed, and the VI is
-// idle [VIA]. The peer learns that its connection is lost. On an idle VI it
+// Disconnect ends the connection from this side. The outstanding descriptors of
+// both queues complete in order, those not executed as flushed, and the VI
+// becomes idle [VIA]. The peer loses its connection. On an idle VI Disconnect
 // only flushes [vipl].
 func (v *VI) Disconnect() {
 	peer := v.leave()
@@ -234,7 +233,7 @@ func (v *VI) Disconnect() {
 	}
 }
 
-// leave takes the VI out of its connection, and returns the peer that it had.
+// leave takes the VI out of its connection and returns its former peer.
 func (v *VI) leave() *VI {
 	p := v.peer
 	if v.state != layout.VIStateConnected {
@@ -245,18 +244,18 @@ func (v *VI) leave() *VI {
 	return p
 }
 
-// lost is the loss of the connection by what the peer did: the VI goes to the
-// error state, is flushed, and its program is told, at every reliability level
-// [vipl].
+// lost handles the loss of the connection caused by the peer: at every
+// reliability level the VI enters the error state, flushes its queues and
+// reports the loss [vipl].
 func (v *VI) lost() {
 	v.host.report(layout.AsyncErrorConnectionLost, v)
 	v.leave()
 	v.flush()
 }
 
-// breakDown is what an error does that no descriptor can tell, and after which
-// the provider cannot go on with the queue: the VI goes to the error state at
-// every reliability level, is flushed, and its peer loses the connection [vipl].
+// breakDown handles an error that no descriptor can report and that stops the
+// queue: at every reliability level the VI enters the error state and flushes
+// its queues, and its peer loses the connection [vipl].
 func (v *VI) breakDown() {
 	if v.state == layout.VIStateError {
 		return
@@ -265,15 +264,14 @@ func (v *VI) breakDown() {
 	switch {
 	case peer == nil:
 	case peer.sending:
-		peer.losing = true // what it sends just now is acknowledged before
+		peer.losing = true // the message in flight is acknowledged first
 	default:
 		peer.lost()
 	}
 }
 
-// abandon is what breakDown does to this side; it returns the peer that the VI
-// had. A reliable VI's program is told that its connection is lost, whoever has
-// broken it [VIA].
+// abandon breaks this side of the connection and returns the former peer. A
+// reliable VI always reports the loss, also if it caused it [VIA].
 func (v *VI) abandon() *VI {
 	if v.attributes.reliable() && v.state == layout.VIStateConnected {
 		v.host.report(layout.AsyncErrorConnectionLost, v)
@@ -283,7 +281,7 @@ func (v *VI) abandon() *VI {
 	return peer
 }
 
-// flush completes what is outstanding on both queues [VIA].
+// flush completes the outstanding descriptors of both queues [VIA].
 func (v *VI) flush() {
 	v.closeMessage(flushed)
 	for p := v.receive.next(); p != nil; p = v.receive.next() {
@@ -295,15 +293,15 @@ func (v *VI) flush() {
 	}
 }
 
-// complete writes the completion into the descriptor: immediate data if there
-// is any, length, and status last [VIA].
+// complete writes the completion into the descriptor: immediate data if any,
+// length, then status [VIA].
 func (v *VI) complete(p *posted, c Completion) {
 	c.Address = p.address
 	p.completion = &c
 	v.enter(p)
 	d := layout.Descriptor(v.host.Memory(p.address, layout.DescriptorSize))
 	if d == nil {
-		return // the program told an address where it has no memory
+		return // the program posted an address without memory
 	}
 	if c.Status&layout.DescriptorStatusImmediateMask != 0 {
 		d.SetImmediateData(c.Immediate)
@@ -312,8 +310,9 @@ func (v *VI) complete(p *posted, c Completion) {
 	d.SetStatus(c.Status)
 }
 
-// unreachable is a descriptor that the provider cannot read: it has no status
-// to tell the error [VIA], and nothing behind it can be found [card].
+// unreachable handles a descriptor that the provider cannot read. It has no
+// status to report the error [VIA], and the provider cannot find the
+// descriptors behind it [card].
 func (v *VI) unreachable(q *queue) {
 	for _, p := range q.posted {
 		if p.completion == nil {
@@ -324,18 +323,18 @@ func (v *VI) unreachable(q *queue) {
 	v.breakDown()
 }
 
-// Taken is what a Done call found at the head of a work queue.
+// Taken is the result of a Done call.
 type Taken int
 
 // Results of SendDone and ReceiveDone.
 const (
-	NotDone Taken = iota // the head is not complete
-	Done                 // the head was taken
-	Empty                // there is nothing on the queue
+	NotDone Taken = iota // the head is incomplete
+	Done                 // the head was reaped
+	Empty                // the queue is empty
 )
 
-// SendDone takes the head of the send queue if it is complete. Completions are
-// taken in the order of the posts [VIA].
+// SendDone reaps the head of the send queue if it is complete. Completions keep
+// the order of the posts [VIA].
 func (v *VI) SendDone() (Completion, Taken) { return v.send.take() }
 
 // ReceiveDone is SendDone for the receive queue.
