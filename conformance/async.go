@@ -14,7 +14,7 @@ import (
 
 // lostCases are programs whose 256 connections break at once.
 var lostCases = []Scenario{
-	{Name: "fetched with NextError", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
+	{Name: "fetched with ErrorWait", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
 	{Name: "delivered to a handler", client: func(e *Env) error { return lostClient(e, e.handleErrors) }, server: lostServer},
 	{Name: "of VIs that were destroyed", client: destroyedClient, server: lostServer},
 }
@@ -73,7 +73,7 @@ func lostClient(e *Env, collect func(done func([]driver.AsyncError) bool) ([]dri
 		e.That(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI >= 0 && !seen[a.VI])
 		seen[a.VI] = true
 	}
-	e.Is("nothing more", errOf(e.NIC.NextError(e.T)), vipl.ErrNotDone)
+	e.Is("nothing more", errOf(e.NIC.ErrorWait(e.T, 0)), vipl.ErrTimeout)
 	return nil
 }
 
@@ -105,8 +105,8 @@ func (e *Env) connect(v *vipl.VI, node int) (err error) {
 // fetchErrors fetches what waits.
 func (e *Env) fetchErrors(func([]driver.AsyncError) bool) (told []driver.AsyncError, err error) {
 	for {
-		a, err := e.NIC.NextError(e.T)
-		if errors.Is(err, vipl.ErrNotDone) {
+		a, err := e.NIC.ErrorWait(e.T, 0)
+		if errors.Is(err, vipl.ErrTimeout) {
 			return told, nil
 		}
 		if err != nil {

@@ -225,7 +225,7 @@ func resizeServer(e *Env) error {
 		}
 		e.nothing("no entry twice", c)
 	}
-	e.Is("nothing asynchronous", errOf(e.NIC.NextError(e.T)), vipl.ErrNotDone)
+	e.Is("nothing asynchronous", errOf(e.NIC.ErrorWait(e.T, 0)), vipl.ErrTimeout)
 	return p.Settled(0)
 }
 
@@ -453,7 +453,7 @@ func notifyServer(e *Env) error {
 	register(notified - 1)
 	e.That(fmt.Sprintf("all in order: %v", calls), slices.Equal(told, posted) && slices.IsSorted(calls) && len(calls) == notified)
 	for _, d := range told {
-		e.That("complete", d.Status().Done() && d.Status()&vipl.DescriptorErrorMask == 0 && d.Length() == 4)
+		e.That("complete", d.Status()&vipl.DescriptorDone != 0 && d.Status()&vipl.DescriptorErrorMask == 0 && d.Length() == 4)
 	}
 	e.Is("they were taken", errOf(p.VI.RecvDone(e.T)), vipl.ErrDescriptor)
 
@@ -549,7 +549,7 @@ func sleepClient(e *Env) error {
 // sleepServer waits asleep, for messages and for what ends a wait otherwise.
 func sleepServer(e *Env) error {
 	c := must(e.NIC.CreateCQ(e.T, 64))
-	c.SetBlocking(true)
+	c.Blocking.Store(true)
 	p := must(e.Serve(vipl.VIAttributes{Blocking: true}))
 	tied := must(p.Another(vipl.VIAttributes{RecvCQ: c}, 1024))
 	var posted [2][]*vipl.Descriptor

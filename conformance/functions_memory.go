@@ -144,17 +144,17 @@ func regionCases(l *caseList) {
 	for _, c := range memAttributes {
 		l.add("SetMemAttributes", c.when, c.want, func(f *fixture) error {
 			r := f.region()
-			return r.SetAttributes(f.T, c.a(f))
+			return f.nic.SetMemAttributes(f.T, r.Address(), r.Handle(), c.a(f))
 		}).Needs = c.needs
 	}
 	l.add("SetMemAttributes", "a tag that nothing else has, and back", success, func(f *fixture) error {
 		r, tag := f.region(), must(f.nic.CreatePtag(f.T))
 		old := must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
-		check(r.SetAttributes(f.T, vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
+		check(f.nic.SetMemAttributes(f.T, r.Address(), r.Handle(), vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true}))
 		got := must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
 		f.That(fmt.Sprintf("attributes are %+v", got), got == vipl.MemAttributes{Ptag: tag, EnableRDMAWrite: true})
 		f.Is("destroy the tag", f.nic.DestroyPtag(f.T, tag), vipl.ErrResource)
-		check(r.SetAttributes(f.T, vipl.MemAttributes{}))
+		check(f.nic.SetMemAttributes(f.T, r.Address(), r.Handle(), vipl.MemAttributes{}))
 		got = must(f.nic.QueryMem(f.T, r.Address(), r.Handle()))
 		f.That(fmt.Sprintf("attributes are %+v", got), got == old)
 		return f.nic.DestroyPtag(f.T, tag)

@@ -349,7 +349,7 @@ func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
 		}
 		p.told(b.name, b.client)
 		if b.client == nil { // else the card does not know all of them
-			e.That(b.name+": the card has flushed the rest", behind.Status().Done() && waiting.Status().Done())
+			e.That(b.name+": the card has flushed the rest", behind.Status()&vipl.DescriptorDone != 0 && waiting.Status()&vipl.DescriptorDone != 0)
 		}
 		if b.sent.bits == FlushedError {
 			p.Sent(b.name, d, b.sent)
@@ -388,7 +388,7 @@ func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
 		step(p.Meet(0), "%s", b.name)
 		p.told(b.name, b.server)
 		if b.receive != nil {
-			e.That(b.name+": the card has completed all", d.Status().Done() && behind.Status().Done())
+			e.That(b.name+": the card has completed all", d.Status()&vipl.DescriptorDone != 0 && behind.Status()&vipl.DescriptorDone != 0)
 			p.Take(b.name, d, b.received)
 			p.Take(b.name+": what is behind it", behind, Received(0).failed(FlushedError))
 		}
@@ -543,7 +543,7 @@ func fenceServer(e *Env, a vipl.VIAttributes) error {
 // queuedReadClient finds its reads through a completion queue, asleep.
 func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	c := must(e.NIC.CreateCQ(e.T, 32))
-	c.SetBlocking(true)
+	c.Blocking.Store(true)
 	a.SendCQ = c
 	p := must(e.Dial(1, a))
 	to := must(p.hearTargets())

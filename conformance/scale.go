@@ -166,7 +166,7 @@ func largeServer(e *Env) error {
 		}
 	}
 	e.That("nothing is behind the second", bytes.Equal(r.Bytes()[2*65536+4090:2*65536+4090+4096], make([]byte, 4096)))
-	got, err := e.NIC.NextError(e.T)
+	got, err := e.NIC.ErrorWait(e.T, 0)
 	e.Is("the write beyond the end is refused", err, nil)
 	e.That(fmt.Sprintf("error %v", got.Code), got.VI == p.VI.Index())
 	e.Is("deregister", r.Deregister(e.T), nil)

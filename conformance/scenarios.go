@@ -228,7 +228,7 @@ func (e *Env) Flushed(what string, d *vipl.Descriptor, err error) {
 	e.Is(what, err, vipl.ErrDescriptor)
 	e.That(what+": a descriptor with it", d != nil)
 	if d != nil {
-		e.That(fmt.Sprintf("%s: flushed, not %v", what, d.Status()), d.Status()&vipl.Flushed != 0 && d.Status().Done())
+		e.That(fmt.Sprintf("%s: flushed, not %v", what, d.Status()), d.Status()&vipl.Flushed != 0 && d.Status()&vipl.DescriptorDone != 0)
 	}
 	var full *vipl.Error
 	if errors.As(err, &full) {
@@ -265,7 +265,7 @@ func leaveClient(e *Env) error {
 	state, empty, err := look(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That("idle and empty", state == vipl.Idle && empty)
-	e.Is("who leaves is told nothing", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	e.Is("who leaves is told nothing", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 
 	// The same VI connects again.
 	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
@@ -314,10 +314,10 @@ func (p *Peer) lost() error {
 		}
 		check(p.T.Sleep(200 * host.Microsecond))
 	}
-	a, err := p.NIC.NextError(p.T)
+	a, err := p.NIC.ErrorWait(p.T, 0)
 	p.Is("the loss is reported", err, nil)
 	p.That(fmt.Sprintf("the loss of this VI, not %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI == p.VI.Index())
-	p.Is("once", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	p.Is("once", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	must(p.Write(0, 4, Remote{p.Mem.Address(), p.Mem.Handle()}, 0))
 	d, err := p.VI.SendWait(p.T, host.Second)
 	p.Flushed("posted in the error state", d, err)

@@ -106,7 +106,7 @@ func localErrorClient(e *Env) error {
 	e.Is("misaligned view", errOf(p.descriptors.Descriptor(8, 1)), vipl.ErrInvalidParameter)
 	e.Is("view outside", errOf(p.descriptors.Descriptor(len(p.descriptors.Bytes()), 1)), vipl.ErrInvalidParameter)
 	check(p.GoodWrite(to))
-	e.Is("nothing asynchronous", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	e.Is("nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	return p.Settled(1)
 }
 
@@ -205,8 +205,8 @@ func remoteErrorServer(e *Env) error {
 // asyncError waits for the next asynchronous error.
 func (p *Peer) asyncError() (driver.AsyncError, error) {
 	for range Attempts {
-		a, err := p.NIC.NextError(p.T)
-		if !errors.Is(err, vipl.ErrNotDone) {
+		a, err := p.NIC.ErrorWait(p.T, 0)
+		if !errors.Is(err, vipl.ErrTimeout) {
 			return a, err
 		}
 		check(p.T.Sleep(10 * host.Microsecond))
@@ -333,7 +333,7 @@ func burstClient(e *Env) error {
 		e.That(fmt.Sprintf("a bad post, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor)
 		seen[a.VI]++
 	}
-	e.Is("no more errors", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	e.Is("no more errors", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	for _, q := range bad {
 		e.That(fmt.Sprintf("VI %d has one error, not %d", q.VI.Index(), seen[q.VI.Index()]), seen[q.VI.Index()] == 1)
 		s, empty, err := look(q.VI, q.T)
@@ -408,7 +408,7 @@ func floodClient(e *Env) error {
 		seen[a.VI]++
 		codes[a.Code]++
 	}
-	e.Is("no more errors", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	e.Is("no more errors", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	for _, q := range bad {
 		e.That(fmt.Sprintf("VI %d has one error, not %d", q.VI.Index(), seen[q.VI.Index()]), seen[q.VI.Index()] == 1)
 	}
@@ -435,7 +435,7 @@ func staleClient(e *Env) error {
 		s, _, err := look(p.VI, p.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("idle after the disconnect, not %v", s), s == vipl.Idle)
-		a, err := p.NIC.NextError(p.T)
+		a, err := p.NIC.ErrorWait(p.T, 0)
 		e.Is("the error was told by then", err, nil)
 		e.That(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.VI == index)
 
@@ -451,7 +451,7 @@ func staleClient(e *Env) error {
 		s, _, err = look(p.VI, p.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("the next VI is idle, not %v", s), s == vipl.Idle)
-		e.Is("and has no error", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+		e.Is("and has no error", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (p *Peer) ended(what string) {
 	d, err = p.VI.SendDone(p.T)
 	p.Is(what+": send queue", err, vipl.ErrDescriptor)
 	p.That(what+": send queue is empty", d == nil)
-	p.Is(what+": nothing asynchronous", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	p.Is(what+": nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 }
 
 // asynchronous waits for an asynchronous error and checks it.
@@ -493,7 +493,7 @@ func handlerServer(e *Env) error {
 		e.That(fmt.Sprintf("the first VI's empty queue, not %+v", d), d.VI == p.VI && d.Code == layout.AsyncErrorReceiveQueueEmpty &&
 			d.Resource == vipl.ResourceVI && d.Operation == layout.StatusOperationReceive)
 	}
-	e.Is("what was told does not come again", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+	e.Is("what was told does not come again", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 
 	// Without a handler they wait, and a new one gets them with the next call.
 	told = nil
@@ -502,7 +502,7 @@ func handlerServer(e *Env) error {
 	check(p.Meet(0))
 	second.Take("behind the errors", awaited, Received(4))
 	e.That("nothing was told", len(told) == 0)
-	a, err := p.NIC.NextError(p.T)
+	a, err := p.NIC.ErrorWait(p.T, 0)
 	e.Is("the oldest error", err, nil)
 	e.That(fmt.Sprintf("of the first VI, not %+v", a), a.VI == p.VI.Index())
 	e.Is("register again", e.NIC.ErrorCallback(handler), nil)

@@ -237,7 +237,7 @@ func TestTransportCompletionQueueFull(t *testing.T) {
 				}
 			}
 			p.InState("in the end", vipl.Connected)
-			e.Is("nothing asynchronous", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+			e.Is("nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 			return p.Settled(p.other())
 		}
 		r := cardRun{faults: "drop=type 0x88b5 every 6", transport: driver.Transport{RetryTimeout: cornerTimeout}}.must(t, side, side)

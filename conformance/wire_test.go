@@ -94,7 +94,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 							p.Take("the whole one", receives[0], whole)
 						}
 						p.InState("in the end", vipl.Connected)
-						e.Is("nothing asynchronous", errOf(p.NIC.NextError(p.T)), vipl.ErrNotDone)
+						e.Is("nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 						return p.Settled(0)
 					})
 				})
@@ -168,7 +168,7 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 			e.Is("counter", err, nil)
 			e.That(fmt.Sprintf("counter %v is %d, want %d", c, got, n), got == n)
 		}
-		e.Is("nothing asynchronous", errOf(e.NIC.NextError(e.T)), vipl.ErrNotDone)
+		e.Is("nothing asynchronous", errOf(e.NIC.ErrorWait(e.T, 0)), vipl.ErrTimeout)
 		p.InState("in the end", vipl.Connected)
 		return p.Settled(0)
 	})

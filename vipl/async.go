@@ -11,39 +11,21 @@ import (
 	"hvia/layout"
 )
 
-// ResourceCode is VIP_RESOURCE_CODE: the subject of an asynchronous error.
-type ResourceCode int
-
-// Values of ResourceCode, as in vipl.h.
+// VIP_RESOURCE_CODE of vipl.h: the subject of an asynchronous error.
 const (
-	ResourceNIC        ResourceCode = 0
-	ResourceVI         ResourceCode = 1
-	ResourceCQ         ResourceCode = 2
-	ResourceDescriptor ResourceCode = 3
+	ResourceNIC        = 0
+	ResourceVI         = 1
+	ResourceCQ         = 2
+	ResourceDescriptor = 3
 )
-
-// String returns the name in vipl.h.
-func (r ResourceCode) String() string {
-	switch r {
-	case ResourceNIC:
-		return "VIP_RESOURCE_NIC"
-	case ResourceVI:
-		return "VIP_RESOURCE_VI"
-	case ResourceCQ:
-		return "VIP_RESOURCE_CQ"
-	case ResourceDescriptor:
-		return "VIP_RESOURCE_DESCRIPTOR"
-	}
-	return fmt.Sprintf("VIP_RESOURCE_CODE(%d)", int(r))
-}
 
 // ErrorDescriptor is VIP_ERROR_DESCRIPTOR. It does not name the descriptor,
 // which the card could not read or write.
 type ErrorDescriptor struct {
 	NIC       *NIC
-	VI        *VI // nil if the error is about none, or the VI was destroyed meanwhile
-	CQ        *CQ // of ResourceCQ; nil if the VI's queues have different ones
-	Resource  ResourceCode
+	VI        *VI                    // nil if the error is about none, or the VI was destroyed meanwhile
+	CQ        *CQ                    // of ResourceCQ; nil if the VI's queues have different ones
+	Resource  int                    // ResourceNIC and so on
 	Code      layout.AsyncError      // VIP_ERROR_CODE
 	Operation layout.StatusOperation // of the failed message, if the error has it, else Send
 	Lost      int                    // of code Overflow: number of dropped errors
@@ -56,7 +38,7 @@ type errorHandler = func(t *host.Thread, e ErrorDescriptor)
 // ErrorCallback registers a handler of the NIC handle's asynchronous errors,
 // including those that wait already. It runs on the thread whose call delivers
 // the error, and may call the library on that thread. Nil restores the default:
-// the agent logs the error, and NextError returns it.
+// the agent logs the error, and ErrorWait returns it.
 //
 // VIPL runs the handler in a separate context. Here, like a Unix signal
 // handler, it runs in calls of the library on the same NIC handle: in Post,
@@ -152,24 +134,12 @@ func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 	return d
 }
 
-// NextError returns the oldest asynchronous error of this handle that no
-// handler received, or ErrNotDone if there is none. Code Overflow, of no VI
-// (-1), has the number of dropped errors in Lost. LinkDown and LinkUp are of no
-// VI either: they report the link of the NIC.
-func (n *NIC) NextError(t *host.Thread) (driver.AsyncError, error) {
-	const op = "next asynchronous error"
-	if n == nil {
-		return driver.AsyncError{}, missing(op, "NIC handle")
-	}
-	e, ok, err := n.host.NextError(t, n.info.ID)
-	if err == nil && !ok {
-		return e, fail(op, ErrNotDone, nil)
-	}
-	return e, translate(op, nil, err)
-}
-
-// ErrorWait is NextError that waits; ErrTimeout when the timeout comes first. A
-// handler receives the errors instead, and ErrorWait lasts until the timeout.
+// ErrorWait returns the oldest asynchronous error of this handle that no handler
+// received. It waits for one; ErrTimeout when the timeout comes first, and
+// timeout 0 only polls. Code Overflow, of no VI (-1), has the number of dropped
+// errors in Lost. LinkDown and LinkUp are of no VI either: they report the link
+// of the NIC. A handler receives the errors instead, and ErrorWait lasts until
+// the timeout.
 func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (driver.AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {

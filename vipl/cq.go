@@ -28,8 +28,8 @@ type CQ struct {
 	work     driver.WorkQueue
 	arm      driver.Notifier
 	notifier *notifier
-	blocks   atomic.Bool
-	notDone  error // made once: polling loops return it often
+	Blocking atomic.Bool // Wait sleeps until the card interrupts, as with VIAttributes.Blocking
+	notDone  error       // made once: polling loops return it often
 
 	mu        sync.Mutex
 	ring      ring
@@ -123,10 +123,6 @@ func (n *NIC) CreateCQ(t *host.Thread, entries int) (*CQ, error) {
 	n.mu.Unlock()
 	return c, nil
 }
-
-// SetBlocking says whether Wait sleeps until the card interrupts, as
-// VIAttributes.Blocking does for a VI.
-func (c *CQ) SetBlocking(on bool) { c.blocks.Store(on) }
 
 // Entries returns the capacity.
 func (c *CQ) Entries() int {
@@ -375,7 +371,7 @@ func (c *CQ) Wait(t *host.Thread, timeout host.Time) (Completion, error) {
 	if c == nil {
 		return Completion{}, missing(op, "completion queue")
 	}
-	wait := c.work.Wait(c.blocks.Load())
+	wait := c.work.Wait(c.Blocking.Load())
 	left := t.Countdown(timeout)
 	for looked := false; ; looked = true {
 		if err := c.nic.deliver(t); err != nil {

@@ -27,7 +27,7 @@
 // A Status is an error that errors.Is finds. Error adds the operation, the VI
 // and the descriptor. Errors that end the run, such as bridge.ErrDeadlock or
 // host.ErrClosed, have no status. Errors that no descriptor can report go to
-// the handler of NIC.ErrorCallback, or to NextError and ErrorWait.
+// the handler of NIC.ErrorCallback, or to ErrorWait.
 //
 // # Reliability
 //
@@ -50,7 +50,7 @@
 // # Waiting
 //
 // Waits poll every CostModel.PollPeriod and occupy the processor. With
-// VIAttributes.Blocking or CQ.SetBlocking they poll once, arm the card's
+// VIAttributes.Blocking or CQ.Blocking they poll once, arm the card's
 // interrupt, poll again and sleep. That costs a system call, an interrupt and a
 // switch, and frees the processor for other threads. Handlers of SendNotify,
 // RecvNotify and CQ.Notify run inside calls of the library, once per

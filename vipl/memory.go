@@ -105,14 +105,6 @@ func (n *NIC) SetMemAttributes(t *host.Thread, address uint64, h MemHandle, a Me
 		n.host.ModifyRegion(t, n.info.ID, address, uint32(h), uint16(a.Ptag), driver.Rights{RDMAWrite: a.EnableRDMAWrite, RDMARead: a.EnableRDMARead}))
 }
 
-// SetAttributes is NIC.SetMemAttributes for a region.
-func (r *Region) SetAttributes(t *host.Thread, a MemAttributes) error {
-	if r == nil {
-		return missing("set memory attributes", "region")
-	}
-	return r.nic.SetMemAttributes(t, r.address, r.handle, a)
-}
-
 // Deregister is NIC.DeregisterMem for a region.
 func (r *Region) Deregister(t *host.Thread) error {
 	if r == nil {

@@ -84,27 +84,23 @@ func (n *NIC) NSGetHostByAddr(t *host.Thread, a NetAddress) (string, error) {
 // Autodiscovery is VIP_SMI_AUTODISCOVERY, the only InfoType.
 const Autodiscovery = 1
 
-// AutodiscoveryList is VIP_AUTODISCOVERY_LIST.
-type AutodiscoveryList struct {
-	NumberOfHops int          // cables to the farthest node: 1 between two nodes, 2 with a switch, 0 if alone
-	Addresses    []NetAddress // of all nodes in order, this one included, without discriminators
-}
-
-// QuerySystemManagementInfo lists the nodes. ErrInvalidParameter for an
-// InfoType other than Autodiscovery.
-func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind int) (AutodiscoveryList, error) {
+// QuerySystemManagementInfo lists the nodes. It returns a
+// VIP_AUTODISCOVERY_LIST: the cables to the farthest node (1 between two nodes,
+// 2 with a switch, 0 if alone), and the addresses of all nodes in order, this
+// one included, without discriminators. ErrInvalidParameter for an InfoType
+// other than Autodiscovery.
+func (n *NIC) QuerySystemManagementInfo(t *host.Thread, kind int) (hops int, addresses []NetAddress, err error) {
 	op := fmt.Sprintf("query system management information %d", kind)
 	switch {
 	case n == nil:
-		return AutodiscoveryList{}, missing(op, "NIC handle")
+		return 0, nil, missing(op, "NIC handle")
 	case n.closed.Load():
-		return AutodiscoveryList{}, fail(op, ErrInvalidParameter, errNICClosed)
+		return 0, nil, fail(op, ErrInvalidParameter, errNICClosed)
 	case kind != Autodiscovery:
-		return AutodiscoveryList{}, fail(op, ErrInvalidParameter, fmt.Errorf("want %d, autodiscovery", Autodiscovery))
+		return 0, nil, fail(op, ErrInvalidParameter, fmt.Errorf("want %d, autodiscovery", Autodiscovery))
 	}
-	l := AutodiscoveryList{NumberOfHops: n.host.Hops(t)}
 	for node := range n.host.Names(t) {
-		l.Addresses = append(l.Addresses, At(node, ""))
+		addresses = append(addresses, At(node, ""))
 	}
-	return l, nil
+	return n.host.Hops(t), addresses, nil
 }

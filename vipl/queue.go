@@ -218,7 +218,7 @@ func (q *queue) await(t *host.Thread, timeout host.Time, blocked bool, notified 
 		if all, err := v.nic.host.Memory().Physical(ranges, head.Address+layout.DescriptorStatusOffset, 4); err == nil {
 			ranges = all
 		}
-		done = func() bool { return head.Status().Done() }
+		done = func() bool { return head.Status()&DescriptorDone != 0 }
 	}
 	began := t.Now()
 	_, err := t.Poll(host.Poll{Ranges: ranges, Period: v.nic.costs.PollPeriod(), Timeout: timeout, Blocked: blocked}, func() bool {
@@ -244,7 +244,7 @@ func (q *queue) take(op string) (*Descriptor, error) {
 	}
 	d := *q.slot(q.head)
 	s := d.Status()
-	if !s.Done() {
+	if s&DescriptorDone == 0 {
 		return nil, nil
 	}
 	*q.slot(q.head) = nil
@@ -281,7 +281,7 @@ func (q *queue) explain(d *Descriptor, s DescriptorStatus, length uint32) error 
 // incomplete says whether a descriptor is outstanding and not done. Descriptors
 // complete in order. The mutex is held.
 func (q *queue) incomplete() bool {
-	return q.outstanding() > 0 && !(*q.slot(q.tail - 1)).Status().Done()
+	return q.outstanding() > 0 && (*q.slot(q.tail - 1)).Status()&DescriptorDone == 0
 }
 
 // flush completes the unfinished descriptors in order. It returns the ranges it
@@ -290,7 +290,7 @@ func (q *queue) incomplete() bool {
 func (q *queue) flush() (written []mem.Range, completed int) {
 	for n := q.head; n < q.tail; n++ {
 		d := *q.slot(n)
-		if d.Status().Done() {
+		if d.Status()&DescriptorDone != 0 {
 			continue
 		}
 		echo := layout.StatusOperationReceive

@@ -122,8 +122,9 @@ func (e *Error) Unwrap() []error {
 // DescriptorStatus is the Status word of a completed descriptor.
 type DescriptorStatus uint32
 
-// Error bits of a DescriptorStatus.
+// Bits of a DescriptorStatus: all but DescriptorDone are errors.
 const (
+	DescriptorDone        DescriptorStatus = layout.DescriptorStatusDoneMask
 	FormatError           DescriptorStatus = layout.DescriptorStatusFormatErrorMask
 	ProtectionError       DescriptorStatus = layout.DescriptorStatusProtectionErrorMask
 	LengthError           DescriptorStatus = layout.DescriptorStatusLengthErrorMask
@@ -133,7 +134,7 @@ const (
 	RDMAProtectionError   DescriptorStatus = layout.DescriptorStatusRDMAProtectionErrorMask
 	RemoteDescriptorError DescriptorStatus = layout.DescriptorStatusRemoteDescriptorErrorMask
 
-	// DescriptorErrorMask is VIP_STATUS_ERROR_MASK: all of them.
+	// DescriptorErrorMask is VIP_STATUS_ERROR_MASK: all errors.
 	DescriptorErrorMask DescriptorStatus = layout.DescriptorErrorMask
 )
 
@@ -151,9 +152,6 @@ var descriptorBits = []struct {
 	{RemoteDescriptorError, "remote descriptor error"},
 }
 
-// Done says whether processing has finished.
-func (s DescriptorStatus) Done() bool { return s&layout.DescriptorStatusDoneMask != 0 }
-
 // String describes the status in words.
 func (s DescriptorStatus) String() string {
 	var words []string
@@ -165,7 +163,7 @@ func (s DescriptorStatus) String() string {
 	switch {
 	case len(words) > 0:
 		return strings.Join(words, ", ")
-	case s.Done():
+	case s&DescriptorDone != 0:
 		return "done"
 	}
 	return "not done"

@@ -61,7 +61,7 @@ func TestDescriptorStatus(t *testing.T) {
 	require.EqualValues(t, 0x1fe, DescriptorErrorMask)
 	for bit := range 9 {
 		s := DescriptorStatus(1 << bit)
-		require.Equal(t, bit == 0, s.Done())
+		require.Equal(t, bit == 0, s&DescriptorDone != 0)
 		require.Equal(t, bit != 0, s&DescriptorErrorMask != 0, "bit %d", bit)
 		require.Equal(t, bit == 5, s == Flushed)
 		require.NotEqual(t, "not done", s.String())
@@ -214,9 +214,6 @@ func TestErrorDescriptors(t *testing.T) {
 		require.Equal(t, want, n.describe(driver.AsyncError{Code: code, VI: 3}))
 	}
 	require.Equal(t, ResourceNIC, n.describe(driver.AsyncError{Code: layout.AsyncErrorCatastrophic, VI: -1}).Resource)
-	for r, name := range []string{"VIP_RESOURCE_NIC", "VIP_RESOURCE_VI", "VIP_RESOURCE_CQ", "VIP_RESOURCE_DESCRIPTOR", "VIP_RESOURCE_CODE(4)"} {
-		require.Equal(t, name, ResourceCode(r).String())
-	}
 	n.closed.Store(true)
 	require.ErrorIs(t, n.ErrorCallback(nil), ErrInvalidParameter)
 }

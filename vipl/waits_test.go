@@ -42,7 +42,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 		conformance.Program(0, "acts", func(e *conformance.Env) error {
 			e.NIC = must(vipl.OpenNIC(e.T, e.H))
 			c = must(e.NIC.CreateCQ(e.T, 4))
-			c.SetBlocking(blocking)
+			c.Blocking.Store(blocking)
 			p = must(e.Prepare(vipl.VIAttributes{RecvCQ: c}))
 			must(p.Receive(0, 16))
 			// The card cannot read it, and only the library completes it.
@@ -223,7 +223,7 @@ func TestAccountOfWaits(t *testing.T) {
 
 		check(p.Meet(0))
 		interrupts("a wait for an entry that polls", 0, with(host.Account{}, c.PollPeriod()), entry)
-		q.SetBlocking(true)
+		q.Blocking.Store(true)
 		check(p.Meet(0))
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
 		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
@@ -260,7 +260,7 @@ func TestSleepMissesNothing(t *testing.T) {
 	}
 	server := func(e *conformance.Env) error {
 		c := must(e.NIC.CreateCQ(e.T, 1024))
-		c.SetBlocking(true)
+		c.Blocking.Store(true)
 		p := must(e.Serve(vipl.VIAttributes{Blocking: true}))
 		tied := must(p.Another(vipl.VIAttributes{RecvCQ: c}, 1024))
 		for i := range 2 * steps {

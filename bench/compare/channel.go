@@ -370,7 +370,7 @@ func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() b
 		return c.endpoint.Buffer.Address() + uint64(o), func() bool { return c.endpoint.Bytes()[o] == p.Last() }
 	}
 	d := c.descriptors[c.slots+c.came%c.slots]
-	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Status().Done() }
+	return d.Address + layout.DescriptorStatusOffset, func() bool { return d.Status()&vipl.DescriptorDone != 0 }
 }
 
 // atMost returns at most n ranges that contain the given ones: it merges those

@@ -474,8 +474,8 @@ func (x *matrixRun) answer(t *host.Thread, h *driver.Host) error {
 // and, if data comes here, memory.
 func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done func(*host.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
 	for {
-		e, err := s.nic.NextError(t)
-		if errors.Is(err, vipl.ErrNotDone) {
+		e, err := s.nic.ErrorWait(t, 0)
+		if errors.Is(err, vipl.ErrTimeout) {
 			break
 		}
 		if err != nil {

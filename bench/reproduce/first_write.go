@@ -253,8 +253,8 @@ func (s *firstSide) left(t *host.Thread) error {
 		return err
 	}
 	for {
-		_, err := s.Endpoint.NIC.NextError(t)
-		if errors.Is(err, vipl.ErrNotDone) {
+		_, err := s.Endpoint.NIC.ErrorWait(t, 0)
+		if errors.Is(err, vipl.ErrTimeout) {
 			return nil
 		}
 		if err != nil {

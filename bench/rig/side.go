@@ -124,7 +124,7 @@ func OpenSide(t *host.Thread, h *driver.Host, x Exchange, size int) (*Side, erro
 		return nil, err
 	}
 	if x == RDMARead {
-		if err := e.Buffer.SetAttributes(t, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
+		if err := e.NIC.SetMemAttributes(t, e.Buffer.Address(), e.Buffer.Handle(), vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
 			return nil, err
 		}
 	}

@@ -629,8 +629,8 @@ func (n *randomNode) harvest() error {
 		}
 	}
 	for {
-		e, err := n.NIC.NextError(n.T)
-		if errors.Is(err, vipl.ErrNotDone) {
+		e, err := n.NIC.ErrorWait(n.T, 0)
+		if errors.Is(err, vipl.ErrTimeout) {
 			break
 		}
 		if err != nil {
@@ -655,7 +655,7 @@ func (n *randomNode) rest() error {
 					continue
 				}
 				for _, p := range n.posted[pair][queue][:min(n.want[pair][queue], len(n.posted[pair][queue]))] {
-					if !p.d.Status().Done() {
+					if p.d.Status()&vipl.DescriptorDone == 0 {
 						sum++
 					}
 				}

@@ -81,7 +81,7 @@ func (v *vi) disconnect() {
 	v.command(layout.CommandOpcodeDisconnectVI, layout.VIStateIdle, end{})
 	for _, q := range []*queue{&v.send, &v.receive} {
 		for i := max(0, q.posted-ringSlots); i < q.posted; i++ {
-			if s := v.descriptor(q, i).Status(); !s.Done() {
+			if s := v.descriptor(q, i).Status(); s&vipl.DescriptorDone == 0 {
 				v.n.fail("VI %d is disconnected, and descriptor %d of %d at offset %#x has status %v", v.index, i, q.posted, q.base, s)
 			}
 		}
@@ -208,7 +208,7 @@ func (v *vi) sentAll() {
 
 func (v *vi) awaitDone(what string, d *vipl.Descriptor) {
 	at := int(d.Address-v.buffer.Address()) + layout.DescriptorStatusOffset
-	v.n.await(what, v.buffer.Physical(nil, at, 4)[0], v.buffer.Bytes()[at:at+4], func(s uint32) bool { return vipl.DescriptorStatus(s).Done() })
+	v.n.await(what, v.buffer.Physical(nil, at, 4)[0], v.buffer.Bytes()[at:at+4], func(s uint32) bool { return vipl.DescriptorStatus(s)&vipl.DescriptorDone != 0 })
 }
 
 // `verify` waits for everything that the peer has sent and compares every byte.

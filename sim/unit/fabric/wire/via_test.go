@@ -126,8 +126,8 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 			return err
 		}
 		for {
-			a, err := e.NIC.NextError(t)
-			if errors.Is(err, vipl.ErrNotDone) {
+			a, err := e.NIC.ErrorWait(t, 0)
+			if errors.Is(err, vipl.ErrTimeout) {
 				break
 			}
 			if err != nil {
