@@ -22,11 +22,10 @@
 namespace unit {
 
 // The number of VIs that the RTL was built for.
-#ifdef VI_COUNT_LOG2
-constexpr unsigned kVIs = 1u << VI_COUNT_LOG2;
-#else
-constexpr unsigned kVIs = 1u << hvia::kProfiles[0].VICountLog2;
+#ifndef VI_COUNT_LOG2
+#define VI_COUNT_LOG2 hvia::kProfiles[0].VICountLog2
 #endif
+constexpr unsigned kVIs = 1u << VI_COUNT_LOG2;
 
 class Rng : public hvia::SplitMix {
  public:

@@ -15,6 +15,10 @@ var sizes = unit.Sizes{Short: 4, Normal: 60, Long: 3_000}
 
 func TestReceive(t *testing.T) { unit.BothWidths(t, "rx_engine", sizes) }
 
+func TestReceiveOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "rx_engine", "W=32"), sizes)
+}
+
 var bugs = []unit.Bug{
 	{"a queue is called empty too early", rx, "& ~coming_i & ~coming_q;", "& ~coming_i & (~coming_q | FAULT);"},
 	{"the descriptor of another VI is wanted", rx, "assign coming_vi_o     = vi_q;", "assign coming_vi_o     = FAULT ? drain_vi_i : vi_q;"},

@@ -14,6 +14,10 @@ var sizes = unit.Sizes{Short: 6, Normal: 200, Long: 10_000}
 
 func TestTransmit(t *testing.T) { unit.BothWidths(t, "tx_engine", sizes) }
 
+func TestTransmitOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "tx_engine", "W=32"), sizes)
+}
+
 var bugs = []unit.Bug{
 	{"bound", tx, ".job_bound_i(seg_left_q)", ".job_bound_i((FAULT ? ({16'd0, job_len}) : (seg_left_q)))"},
 	{"half_a_frame", tx, "assign tx_wabort_o = (framed & job_bad) | walk_fail;", "assign tx_wabort_o = (FAULT ? ((framed & job_bad & (job_err == hvia_pkg::AttErrorBackend)) | walk_fail) : ((framed & job_bad) | walk_fail));"},

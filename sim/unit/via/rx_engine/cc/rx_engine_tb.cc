@@ -27,6 +27,7 @@
 
 using unit::Fail;
 using unit::kPage;
+using unit::kVIs;
 using unit::Region;
 using unit::Traffic;
 
@@ -211,10 +212,10 @@ class Bench {
     }
     vis[9].ctx.rdma_write = false;
     vis[10].ctx.max = 1000;
-    vis[200].ctx.tag = 9;
+    vis[kForeignVi].ctx.tag = 9;
     for (unsigned v : kReliable) vis[v].ctx.reliability = v % 2 ? hvia::kReliabilityReception : hvia::kReliabilityDelivery;
-    vis[78].ctx.rdma_read = vis[79].ctx.rdma_write = false;
-    vis[211].ctx.tag = 9;
+    vis[kNoReadVi].ctx.rdma_read = vis[kNoWriteVi].ctx.rdma_write = false;
+    vis[kForeignReliableVi].ctx.tag = 9;
     top->rst_ni = 0;
     top->mac_i = kMac;
     top->no_overlap_i = top->short_bursts_i = 0;  // the DMA engines' test sets both
@@ -709,8 +710,9 @@ class Bench {
   static constexpr uint32_t kScatter = 0x00100001, kTarget = 0x00200002, kTop = 0x00300003, kOther = 0x00400004,
                             kNoRight = 0x00500005;
   static constexpr uint64_t kMac = 0x665544332202ull;
-  static constexpr unsigned kVis[] = {0, 1, 5, 6, 9, 10, 17, 128, 200, 255, 12, 13, 78, 79, 211};
-  static constexpr unsigned kReliable[] = {12, 13, 78, 79, 211};
+  static constexpr unsigned kForeignVi = 200 % kVIs, kNoReadVi = 78 % kVIs, kNoWriteVi = 71 % kVIs, kForeignReliableVi = 211 % kVIs;
+  static constexpr unsigned kVis[] = {0, 1, 5, 6, 9, 10, 18 % kVIs, 132 % kVIs, kForeignVi, 255 % kVIs, 12, 13, kNoReadVi, kNoWriteVi, kForeignReliableVi};
+  static constexpr unsigned kReliable[] = {12, 13, kNoReadVi, kNoWriteVi, kForeignReliableVi};
 
   unit::Rng rng;
   unit::Memory memory;
@@ -775,7 +777,7 @@ class Bench {
     top->seq_init_value_i = op_value_;
     top->flush_i = op_ == kFlush && phase_ >= 1;
     top->clear_valid_i = op_ == kClear && phase_ == 1;
-    top->clear_vi_i = op_ == kClear ? op_vi_ : rng.Bits(8);
+    top->clear_vi_i = op_ == kClear ? op_vi_ : rng.Bits(VI_COUNT_LOG2);
     top->drain_vi_i = op_ == kNoOp ? idle_vi_ : op_vi_;
     top->drain_handle_i = drain_handle;
   }
@@ -2345,7 +2347,7 @@ class Bench {
   bool on_arrival_ = false;  // a descriptor is fetched when a message waits for it
   bool needs_ = false;       // the frame that was checked last begins a message that needs a descriptor
   Op op_ = kNoOp;
-  unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 3;
+  unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 11;
   uint32_t op_value_ = 0;
   uint64_t op_begin_ = 0;
 };

@@ -25,6 +25,7 @@
 
 using unit::Fail;
 using unit::kPage;
+using unit::kVIs;
 using unit::Region;
 using unit::Traffic;
 
@@ -149,7 +150,7 @@ class Bench {
     raw_good = pool.Take();
     raw_bad = pool.Take();
     bad_pages.insert(raw_bad / kPage);
-    for (unsigned v = 0; v < 256; v++) {
+    for (unsigned v = 0; v < kVIs; v++) {
       Context& c = contexts[v];
       c.generation = rng.Bits(8);
       c.tag = kTag;
@@ -157,6 +158,7 @@ class Bench {
       c.peer_mac = rng.Next() & 0xffffffffffffull;
       c.peer_vi = rng.Bits(16);
     }
+    used.insert(used.end(), kept_vis.begin(), kept_vis.end());
     for (uint8_t v : used) contexts[v].state = hvia::kVIStateConnected;
     for (uint8_t v : kept_vis) contexts[v].reliability = rng.Bits(1) ? hvia::kReliabilityDelivery : hvia::kReliabilityReception;
     contexts[kSmallVi].max = 3000;
@@ -178,10 +180,10 @@ class Bench {
 
   static constexpr uint32_t kLong = 0x00100001, kWide = 0x00200002, kHigh = 0x00300003, kForeign = 0x00400004,
                             kTorn = 0x00500005, kFaulty = 0x00600006, kSick = 0x00700007;
-  static constexpr uint8_t kSmallVi = 200, kForeignVi = 33;
-  const std::vector<uint8_t> vis = {0, 1, 17, 255, 128, 5, kSmallVi, kForeignVi};
-  const std::vector<uint8_t> kept_vis = {2, 254, 77, 130};  // reliable ones
-  const std::vector<uint8_t> used = {0, 1, 17, 255, 128, 5, kSmallVi, kForeignVi, 2, 254, 77, 130};
+  static constexpr uint8_t kSmallVi = 200 % kVIs, kForeignVi = 38 % kVIs;
+  const std::vector<uint8_t> vis = {0, 1, 19 % kVIs, 255 % kVIs, 132 % kVIs, 5, kSmallVi, kForeignVi};
+  const std::vector<uint8_t> kept_vis = {2, 254 % kVIs, 77 % kVIs, 135 % kVIs};  // reliable ones
+  std::vector<uint8_t> used = vis;  // and kept_vis
 
   void Add(uint32_t handle, const Region& r) { regions[handle] = att.regions[handle] = r; }
 
@@ -1036,9 +1038,9 @@ class Bench {
   unit::ReadBus<kBytes> bus;
   unit::AttPort att;
   std::unique_ptr<Vhvia_tx_engine> top;
-  std::array<Context, 256> contexts;
-  std::array<uint32_t, 256> sequence{};
-  std::array<bool, 256> broken{};  // when what was posted so far is over
+  std::array<Context, kVIs> contexts;
+  std::array<uint32_t, kVIs> sequence{};
+  std::array<bool, kVIs> broken{};  // when what was posted so far is over
   std::set<uint32_t> bad_pages;  // page numbers whose read the bus rejects
   uint64_t torn_page = 0;        // of kTorn: the table rejects it though it lies inside
   uint32_t raw_good = 0, raw_bad = 0;
