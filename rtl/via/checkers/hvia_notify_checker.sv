@@ -2,14 +2,17 @@
 
 // Properties of `notify`: a name enters the queue only if it is armed and not queued, so the queue
 // cannot overflow; it leaves once; no state changes while `quiet_o` is 1.
-module hvia_notify_checker (
+module hvia_notify_checker #(
+    localparam int unsigned Names = (32'(hvia_pkg::NotifyKindCompletionQueue) << 8) +
+                                    2**hvia_params_pkg::CompletionQueuesLog2
+) (
     input logic        clk_i,
     input logic        rst_ni,
     input logic [31:0] info_data_o,
     input logic        irq_notify_o,
     input logic        quiet_o,
-    input logic [511+2**hvia_params_pkg::CompletionQueuesLog2:0] armed_q,
-    input logic [511+2**hvia_params_pkg::CompletionQueuesLog2:0] queued_q,
+    input logic [Names-1:0] armed_q,
+    input logic [Names-1:0] queued_q,
     input logic [9:0]  done_name,
     input logic [9:0]  name_q,
     input logic [9:0]  put_q,
@@ -17,8 +20,6 @@ module hvia_notify_checker (
     input logic        shown_q,
     input logic        taken
 );
-
-  localparam int unsigned Names = 512 + 2**hvia_params_pkg::CompletionQueuesLog2;
 
   logic             quiet_q;
   logic [Names-1:0] armed_was_q, queued_was_q;

@@ -32,6 +32,10 @@ var covered = []string{
 // Both data widths of the host bus.
 func TestCompletion(t *testing.T) { unit.BothWidths(t, "completion", sizes, covered...) }
 
+func TestCompletionOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "completion", "W=32"), sizes)
+}
+
 func TestCompletionFaults(t *testing.T) {
 	unit.MustCatchEach(t, unit.Testbench(t, "completion", "W=32"), 100, []unit.Bug{
 		{"entry_first", completion, "else if (accept) state_q <= write ? Request : Refused;", "else if (accept) state_q <= (FAULT ? (write ? ((last_q[0]) ? Entry : Request) : Refused) : (write ? Request : Refused));"},

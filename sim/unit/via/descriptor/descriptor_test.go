@@ -91,6 +91,10 @@ func TestDescriptorPath(t *testing.T) {
 	unit.BothWidths(t, "descriptor", sizes, covered()...)
 }
 
+func TestDescriptorPathOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "descriptor", "W=32"), sizes)
+}
+
 var bugs = []unit.Bug{
 	{"dword out of order goes on", doorbell, "(index == 2'd0 || phase_q == index);", "(index == 2'd0 || phase_q == index || (FAULT && phase_q != 2'd0));"},
 	{"torn doorbell kept", doorbell, "assign next_phase  = (in_order && !third) ? index + 2'd1 : 2'd0;", "assign next_phase  = (in_order && !third) ? index + 2'd1 : (FAULT && !third) ? phase_q : 2'd0;"},

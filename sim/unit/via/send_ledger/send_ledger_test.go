@@ -61,6 +61,10 @@ func TestLedgerNetlistFaults(t *testing.T) {
 	})
 }
 
+func TestLedgerOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "send_ledger"), sizes)
+}
+
 var bugs = []unit.Bug{
 	{"the window is one frame larger", ledger, "assign room  = ahead < {24'd0, r.moving};", "assign room  = ahead < {24'd0, r.moving} + 32'(FAULT);"},
 	{"a message runs on over the end of the window", ledger, "ahead + 32'd1 < {24'd0, r.moving};", "ahead + 32'd1 < {24'd0, r.moving} + 32'(FAULT);"},

@@ -19,6 +19,7 @@
 
 namespace {
 
+using unit::kVIs;
 using unit::Rng;
 using unit::Traffic;
 
@@ -149,7 +150,7 @@ class Bench {
   bool Full(const Ring& r, uint16_t seen) const { return static_cast<uint16_t>(r.tail - seen) >= 1u << r.log2; }
 
   // The indices that are in use: the ends of the range are among them.
-  uint8_t SomeVi() { return rates.vis == 1 ? 255 : rng.Below(rates.vis) * 255 / (rates.vis - 1); }
+  uint8_t SomeVi() { return rates.vis == 1 ? kVIs - 1 : rng.Below(rates.vis) * (kVIs - 1) / (rates.vis - 1); }
   uint8_t SomeQueue() { return rates.queues == 1 ? kQueues - 1 : rng.Below(rates.queues) * (kQueues - 1) / (rates.queues - 1); }
 
   Completion Random(unsigned source) {
@@ -280,8 +281,8 @@ class Bench {
   static void Put(T* port, unsigned slice, unsigned bits, uint64_t value) {
     for (unsigned b = 0; b < bits; b++) {
       unsigned at = slice * bits + b;
-      uint32_t& word = reinterpret_cast<uint32_t*>(port)[at / 32];
-      word = (word & ~(1u << (at % 32))) | static_cast<uint32_t>(value >> b & 1) << (at % 32);
+      uint8_t& byte = reinterpret_cast<uint8_t*>(port)[at / 8];
+      byte = static_cast<uint8_t>((byte & ~(1u << (at % 8))) | (value >> b & 1) << (at % 8));
     }
   }
 
@@ -308,7 +309,7 @@ class Bench {
       has_immediate |= static_cast<uint32_t>(c.has_immediate) << s;
       receive |= static_cast<uint32_t>(c.receive) << s;
       write |= static_cast<uint32_t>(c.write) << s;
-      Put(&top->cpl_vi_i, s, 8, c.vi);
+      Put(&top->cpl_vi_i, s, VI_COUNT_LOG2, c.vi);
       Put(&top->cpl_seq_i, s, 16, c.seq);
       Put(&top->cpl_pa_i, s, 32, c.pa);
       Put(&top->cpl_handle_i, s, 32, c.handle);
@@ -682,7 +683,7 @@ class Bench {
   uint64_t command_since = 0;
   uint32_t before = 0;  // ImmediateData of the descriptor, as it was
   Ring rings[kQueues];
-  Tie ties[256];
+  Tie ties[kVIs];
   std::deque<unsigned> free_areas;
   unsigned last_source = kSources - 1;
   uint32_t next_slot = 0;
@@ -741,7 +742,7 @@ int main(int argc, char** argv) {
     bench.rates.vis = 2;
     bench.rates.queues = 1;
     bench.Give(kCreate, kQueues - 1, log2, false);
-    bench.orders = {0, 255};
+    bench.orders = {0, kVIs - 1};
     for (int i = 0; i < 4; i++) bench.Tick();
     for (auto& o : bench.rates.offer) o = 1024;
     bench.rates.take = 1024;

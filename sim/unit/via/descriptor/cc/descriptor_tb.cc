@@ -17,6 +17,7 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -35,7 +36,7 @@
 namespace bench {
 namespace {
 
-constexpr int kVis = 256;
+constexpr int kVis = unit::kVIs;
 constexpr int kSend = 0, kReceive = 1;
 const char* const kQueueNames[] = {"send", "receive"};
 constexpr int kLane = TB_W / 8;
@@ -214,7 +215,7 @@ class Bench {
       NewKnobs();
       // Where a queue is to be filled, or all of them, none may wait for a message.
       on_arrival_next_ = kind == kRace || kind == kRandom ? rng_.Chance(1, 2) : false;
-      StartEpoch(kind == kAllVis ? kVis : kind == kRace ? 2 : static_cast<int>(rng_.Range(1, 24)),
+      StartEpoch(kind == kAllVis ? kVis : kind == kRace ? 2 : std::min(kVis, static_cast<int>(rng_.Range(1, 24))),
                  kind == kOverrun);
       if (kind == kRace) {
         knobs_.max_posted = 2;
@@ -350,7 +351,7 @@ class Bench {
     for (int i = kVis - 1; i > 0; i--) std::swap(order[i], order[rng_.Below(i + 1)]);
     used_.assign(order.begin(), order.begin() + vis);
     if (vis >= 2 && vis < kVis) {  // the ends of the range are always among them
-      for (int want : {0, 255}) {
+      for (int want : {0, kVis - 1}) {
         auto it = std::find(used_.begin(), used_.end(), want);
         if (it == used_.end()) used_[want ? 1 : 0] = want;
       }
@@ -792,7 +793,7 @@ class Bench {
         break;
       }
       case 10:  // the page of another VI in the middle
-        b.dwords[rng_.Range(1, 2)].addr ^= hvia::kDoorbellPageBytes << rng_.Below(8);
+        b.dwords[rng_.Range(1, 2)].addr ^= hvia::kDoorbellPageBytes << rng_.Below(VI_COUNT_LOG2);
         break;
       case 11:  // started for one queue and finished for the other
         for (size_t i = rng_.Range(1, 2); i < b.dwords.size(); i++) {
@@ -1218,11 +1219,14 @@ class Bench {
         }
       }
     }
-    for (int i = 0; i < 8; i++) dut_.live_i[i] = dut_.send_hold_i[i] = 0;
+    // The ports have another C++ type for each number of VIs.
+    uint8_t live[kVis / 8] = {}, held[kVis / 8] = {};
     for (int vi : used_) {
-      if (vis_[vi].hold) dut_.send_hold_i[vi / 32] |= 1u << vi % 32;
-      if (vis_[vi].State() != hvia::kVIStateFree) dut_.live_i[vi / 32] |= 1u << vi % 32;
+      if (vis_[vi].hold) held[vi / 8] |= 1u << vi % 8;
+      if (vis_[vi].State() != hvia::kVIStateFree) live[vi / 8] |= 1u << vi % 8;
     }
+    std::memcpy(&dut_.send_hold_i, held, sizeof held);
+    std::memcpy(&dut_.live_i, live, sizeof live);
     dut_.commit_gate_i = Gate(knobs_.commit_gate);
     dut_.take_gate_i = Gate(knobs_.take_gate);
     dut_.link_gate_i = Gate(knobs_.link_gate);
@@ -1230,7 +1234,7 @@ class Bench {
     dut_.flushed_gate_i = Gate(knobs_.flushed_gate);
 
     dut_.forget_valid_i = forget_ >= 0;
-    dut_.forget_vi_i = forget_ >= 0 ? forget_ : static_cast<int>(rng_.Bits(8));
+    dut_.forget_vi_i = forget_ >= 0 ? forget_ : static_cast<int>(rng_.Bits(VI_COUNT_LOG2));
     // Target port: a dword that stands stays.
     dut_.enable_i = bursts_.empty() || bursts_.front().enable;
     if (!dword_stands_) {
@@ -1249,7 +1253,7 @@ class Bench {
 
     unhold_stands_ = dut_.rst_ni && !unhold_.empty() && (unhold_stands_ || Gate(8));
     dut_.unhold_valid_i = unhold_stands_;
-    dut_.unhold_vi_i = unhold_stands_ ? unhold_.front() : rng_.Bits(8);
+    dut_.unhold_vi_i = unhold_stands_ ? unhold_.front() : rng_.Bits(VI_COUNT_LOG2);
     dut_.clear_valid_i = dut_.rst_ni && manager_.step == kClear;
     dut_.clear_vi_i = manager_.vi;
 
@@ -1291,7 +1295,7 @@ class Bench {
     Chunk r = chunks_[0], t = chunks_[1];
     for (Chunk* c : {&r, &t}) {
       if (c->want) continue;
-      c->vi = rng_.Bits(8);
+      c->vi = rng_.Bits(VI_COUNT_LOG2);
       c->va = rng_.Next();
       c->handle = rng_.Bits(32);
       c->store = rng_.Bits(1);
@@ -1313,12 +1317,12 @@ class Bench {
     dut_.cpl_pa_i = dut_.cpl_handle_i = dut_.cpl_length_i = dut_.cpl_status_i = dut_.cpl_immediate_i = 0;
     dut_.cpl_has_immediate_i = dut_.cpl_receive_i = dut_.cpl_write_i = 0;
     for (int n = 0; n < 2; n++) {
-      const Completion any{static_cast<int>(rng_.Bits(8)), static_cast<int>(rng_.Bits(1)), -1,
+      const Completion any{static_cast<int>(rng_.Bits(VI_COUNT_LOG2)), static_cast<int>(rng_.Bits(1)), -1,
                            static_cast<uint16_t>(rng_.Bits(16)), rng_.Bits(32), rng_.Bits(32), rng_.Bits(32),
                            rng_.Bits(32), rng_.Bits(32), rng_.Bits(1) != 0, rng_.Bits(1) != 0};
       const Completion& c = offered[n] ? *offered[n] : any;
       if (offered[n]) dut_.cpl_valid_i |= 1u << n;
-      dut_.cpl_vi_i |= c.vi << 8 * n;
+      dut_.cpl_vi_i |= c.vi << VI_COUNT_LOG2 * n;
       dut_.cpl_seq_i |= static_cast<uint32_t>(c.seq) << 16 * n;
       dut_.cpl_pa_i |= static_cast<uint64_t>(c.pa) << 32 * n;
       dut_.cpl_handle_i |= static_cast<uint64_t>(c.handle) << 32 * n;
@@ -1332,15 +1336,15 @@ class Bench {
 
     // The receive engine's other ports.
     dut_.drop_valid_i = job_.step == kRxDrop;
-    dut_.drop_vi_i = job_.step == kRxDrop ? job_.vi : rng_.Bits(8);
+    dut_.drop_vi_i = job_.step == kRxDrop ? job_.vi : rng_.Bits(VI_COUNT_LOG2);
     dut_.rx_release_valid_i = job_.step == kRxRelease;
-    dut_.rx_release_vi_i = job_.step == kRxRelease ? job_.vi : rng_.Bits(8);
+    dut_.rx_release_vi_i = job_.step == kRxRelease ? job_.vi : rng_.Bits(VI_COUNT_LOG2);
     dut_.stale_start_i = manager_.step == kSearch;
     if (!frozen_) {
       // It often looks at what it works on, or waits for.
-      if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : AnyVi(true);
+      if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : AnyVi(true);
       if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
-      dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(8) : dut_.rs_vi_i;
+      dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : dut_.rs_vi_i;
       if (wanted_vi_ >= 0) dut_.rs_vi_i = dut_.coming_vi_i = wanted_vi_;
     }
     dut_.on_arrival_i = on_arrival_;
@@ -1361,7 +1365,7 @@ class Bench {
     const bool drains = manager_.step == kDrain || manager_.step == kSearch || manager_.step == kSearching;
     // Who is fetched on arrival is fetched by a flush, too.
     dut_.drain_receive_i = drains ? Flushing() : !on_arrival_ && rng_.Bits(1);
-    dut_.drain_vi_i = drains && manager_.what != kHandle ? manager_.vi : rng_.Chance(1, 4) ? rng_.Bits(8) : AnyVi(true);
+    dut_.drain_vi_i = drains && manager_.what != kHandle ? manager_.vi : rng_.Chance(1, 4) ? rng_.Bits(VI_COUNT_LOG2) : AnyVi(true);
     if (drains && manager_.what == kHandle) {
       dut_.drain_handle_i = manager_.handle;
     } else {
@@ -1674,7 +1678,7 @@ class Bench {
       const bool valid = dut_.offer_valid_o >> kind & 1;
       CHECK(valid || !offers_[kind], "an offer of a %s queue vanished", kQueueNames[kind]);
       if (!valid || offers_[kind]) continue;
-      const int vi = dut_.offer_vi_o >> 8 * kind & 0xff;
+      const int vi = dut_.offer_vi_o >> VI_COUNT_LOG2 * kind & (kVis - 1);
       Vi& v = vis_[vi];
       Queue& q = v.queues[kind];
       Touch(vi);
@@ -2403,8 +2407,8 @@ class Bench {
     const uint32_t handle = dut_.drain_handle_i;
     const Vi& v = vis_[vi];
 
-    const bool offered = ((dut_.offer_valid_o & 1) && (dut_.offer_vi_o & 0xff) == vi) ||
-                         ((dut_.offer_valid_o & 2) && dut_.offer_vi_o >> 8 == vi);
+    const bool offered = ((dut_.offer_valid_o & 1) && (dut_.offer_vi_o & (kVis - 1)) == vi) ||
+                         ((dut_.offer_valid_o & 2) && dut_.offer_vi_o >> VI_COUNT_LOG2 == vi);
     const bool receives = !v.queues[kReceive].queue.empty();
     bool listed = false, surely = false;
     for (int kind : {kSend, kReceive}) {

@@ -280,7 +280,7 @@ void ReadThatWaits() {
 void FramesAreLife() {
   Hand h("frames of the peer");
   h.Connect(2, 100, 8, 1);
-  h.Connect(255, 100, 8, 1);
+  h.Connect(kVIs - 1, 100, 8, 1);
   h.Send(2, kWrite);
   for (int i = 0; i < 5; i++) {
     const uint64_t deadline = h.vis[2].deadline;
@@ -291,7 +291,7 @@ void FramesAreLife() {
     h.Sent(2, 100, true);
   }
   h.WantErrors({}, "the peer lives");
-  h.Alive(255);
+  h.Alive(kVIs - 1);
   h.Timeout();
   h.WantErrors({kConnectionLost}, "a frame of another VI says nothing");
 }
@@ -342,7 +342,7 @@ void BothRingsFull() {
   for (unsigned i = 0; i < kMessages; i++) {
     h.Send(2, kSend);
     h.Step();
-    h.Want((h.top->send_hold_o[0] >> 2 & 1) == (i + 1 >= kMessages - kUnderWay), "the queue is held in time");
+    h.Want(h.Held(2) == (i + 1 >= kMessages - kUnderWay), "the queue is held in time");
   }
   for (unsigned i = 0; i < kResponses; i++) h.Want(h.Request(2, 500 + i), "a request has space");
   h.Want(!h.Request(2, 510), "one more has none");
@@ -353,7 +353,7 @@ void BothRingsFull() {
   }
   h.Ack(2, 100 + kMessages + 1);
   h.WantDone(std::vector<uint32_t>(kMessages, 0), "all messages complete");
-  h.Want((h.top->send_hold_o[0] >> 2 & 1) == 0, "the queue is released");
+  h.Want(!h.Held(2), "the queue is released");
   h.Want(h.Request(2, 510), "the first answer has left");
 }
 
@@ -627,12 +627,12 @@ void ReadRefused() {
 void WithdrawnHandle() {
   Hand h("a handle is withdrawn");
   h.Connect(2, 100);
-  h.Connect(255, 100);
+  h.Connect(kVIs - 1, 100);
   h.Send(2, kSend);
   h.Open(2, kSend, 1, false, 0, 8);
   h.Sent(2, 101, true);
-  h.Open(255, kSend, 1, false, 0, 8);
-  h.Sent(255, 100, true);
+  h.Open(kVIs - 1, kSend, 1, false, 0, 8);
+  h.Sent(kVIs - 1, 100, true);
   h.top->drain_handle_i = 8;
   h.top->stale_start_i = 1;
   h.Step();
@@ -653,7 +653,7 @@ void WithdrawnHandle() {
   h.top->cpl_ready_i = 1;
   h.Step();
   h.top->cpl_ready_i = 0;
-  h.Ack(255, 101);
+  h.Ack(kVIs - 1, 101);
   h.Want(h.top->cpl_valid_o && !h.top->cpl_write_o, "nor that of the last VI");
 }
 
