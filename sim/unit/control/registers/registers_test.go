@@ -37,6 +37,8 @@ func TestCountersStorm(t *testing.T) {
 	require.ErrorContains(t, err, "counters: an event is lost")
 }
 
+func TestRegistersOfFewerVIs(t *testing.T) { unit.FewerVIs(t, unit.Testbench(t, "registers"), sizes) }
+
 func TestRegistersFaults(t *testing.T) {
 	unit.MustCatchEach(t, unit.Testbench(t, "registers"), 4_000, []unit.Bug{
 		{"raw_quiet", registers, "RegisterStateQuietBit]       = card_quiet;", "RegisterStateQuietBit]       = FAULT ? card_quiet_i : card_quiet;"},

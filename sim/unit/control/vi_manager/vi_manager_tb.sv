@@ -30,13 +30,13 @@ module vi_manager_tb #(
     input  logic           rlast_i,
     input  logic           rerr_i,
     output logic           ctx_wr_valid_o,
-    output logic [    7:0] ctx_wr_vi_o,
+    output hvia_params_pkg::vi_t ctx_wr_vi_o,
     output logic [    2:0] ctx_wr_state_o,
-    input  logic [    7:0] rd_vi_i,
+    input  hvia_params_pkg::vi_t rd_vi_i,
     output logic [  127:0] rd_ctx_o,
-    input  logic [    7:0] live_vi_i,
+    input  hvia_params_pkg::vi_t live_vi_i,
     output logic           live_o,
-    output logic [    7:0] seq_init_vi_o,
+    output hvia_params_pkg::vi_t seq_init_vi_o,
     output logic           tx_seq_init_valid_o,
     input  logic           tx_seq_init_ready_i,
     output logic [   31:0] tx_seq_init_value_o,
@@ -47,7 +47,7 @@ module vi_manager_tb #(
     input  logic           led_init_ready_i,
     output logic [   31:0] seq_init_transport_o,
     output logic           cq_tie_valid_o,
-    output logic [    7:0] cq_tie_vi_o,
+    output hvia_params_pkg::vi_t cq_tie_vi_o,
     output logic [    7:0] cq_tie_send_o,
     output logic [    7:0] cq_tie_receive_o,
     output logic           cqc_valid_o,
@@ -60,9 +60,9 @@ module vi_manager_tb #(
     input  logic [   15:0] cqc_tail_i,
     output logic           clear_valid_o,
     input  logic           clear_ready_i,
-    output logic [    7:0] clear_vi_o,
+    output hvia_params_pkg::vi_t clear_vi_o,
     output logic [   31:0] drain_handle_o,
-    output logic [    7:0] drain_vi_o,
+    output hvia_params_pkg::vi_t drain_vi_o,
     input  logic           drain_handle_busy_i,
     input  logic           drain_vi_busy_i,
     output logic           flush_o,
@@ -89,9 +89,10 @@ module vi_manager_tb #(
 );
 
   logic [127:0] ctx_wr_ctx, mgr_ctx;
-  logic [  7:0] mgr_vi, hold_vi;
+  logic [255:0] unused_ctx;
   logic         hold_valid;
-  logic [255:0] live, unused_ctx;
+  hvia_params_pkg::vi_t mgr_vi, hold_vi;
+  hvia_params_pkg::vis_t live;
 
   hvia_vi_context u_vi_context (
       .clk_i,
@@ -99,7 +100,7 @@ module vi_manager_tb #(
       .wr_valid_i  (ctx_wr_valid_o),
       .wr_vi_i     (ctx_wr_vi_o),
       .wr_ctx_i    (ctx_wr_ctx),
-      .rd_vi_i     ({mgr_vi, 8'd0, 8'd0, rd_vi_i}),
+      .rd_vi_i     ({mgr_vi, {2 * hvia_params_pkg::VICountLog2{1'b0}}, rd_vi_i}),
       .rd_ctx_o    ({mgr_ctx, unused_ctx, rd_ctx_o}),
       .hold_valid_i(hold_valid),
       .hold_vi_i   (hold_vi),

@@ -53,6 +53,10 @@ func outcomes() []string {
 	return append(names, fmt.Sprintf("op%d_status%d", layout.CommandOpcodeResizeCompletionQueue+1, layout.CommandStatusBadOpcode))
 }
 
+func TestManagerOfFewerVIs(t *testing.T) {
+	unit.FewerVIs(t, unit.Testbench(t, "vi_manager", "W=32"), sizes)
+}
+
 func TestManagerFaults(t *testing.T) {
 	unit.MustCatchEach(t, unit.Testbench(t, "vi_manager", "W=32"), 3_000, []unit.Bug{
 		{"drain_once", manager, "if (drain_busy) state_d = StDrain;\n        else if", "if (drain_busy && !FAULT) state_d = StDrain;\n        else if"},

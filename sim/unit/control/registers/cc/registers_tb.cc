@@ -348,7 +348,7 @@ class Bench {
       case hvia::kRegisterLayoutHashLowOffset: return static_cast<uint32_t>(hvia::kLayoutHash);
       case hvia::kRegisterLayoutHashHighOffset: return hvia::kLayoutHash >> 32;
       case hvia::kRegisterCapabilityOffset:
-        return static_cast<uint32_t>(hvia::kProfiles[0].VICountLog2) | 4 << 8 | 1 << 16 | (hvia::kReliabilityUnreliable | hvia::kReliabilityDelivery | hvia::kReliabilityReception) << 20 | 1 << 23 |
+        return static_cast<uint32_t>(VI_COUNT_LOG2) | 4 << 8 | 1 << 16 | (hvia::kReliabilityUnreliable | hvia::kReliabilityDelivery | hvia::kReliabilityReception) << 20 | 1 << 23 |
                hvia::kProfiles[0].CompletionQueuesLog2 << hvia::kRegisterCapabilityCompletionQueuesLog2Lsb |
                (top->strap_o >> hvia::kStrapAttInHostMemory & 1) << hvia::kRegisterCapabilityTableInHostMemoryLsb;
       case hvia::kRegisterStrapOffset: return top->strap_o;

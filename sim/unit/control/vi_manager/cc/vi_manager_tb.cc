@@ -17,13 +17,13 @@
 namespace {
 
 using unit::Fail;
+using unit::kVIs;
 using unit::Rng;
 using unit::Traffic;
 
 constexpr unsigned kBytes = TB_W / 8;
 constexpr uint32_t kPages = 32;
 constexpr uint32_t kPatience = 400;  // as in vi_manager_tb.sv
-constexpr uint32_t kVis = 1u << hvia::kProfiles[0].VICountLog2;
 constexpr uint32_t kQueues = 1u << hvia::kProfiles[0].CompletionQueuesLog2;
 constexpr uint64_t kCommandClocks = 200000;
 
@@ -384,7 +384,7 @@ class Bench {
     SetWord(addr + hvia::kCommandStatusOffset, 0);
     expect_drain = false;
     drain_by_handle = c.opcode == hvia::kCommandOpcodeDeregisterMemory;
-    watch_live = c.index < kVis;
+    watch_live = c.index < kVIs;
     top->live_vi_i = watch_live ? c.index : 0;
     table->writes.clear();
     table->invalidated = false;
@@ -483,7 +483,7 @@ class Bench {
     seen[c.opcode < kOpcodes ? c.opcode : kOpcodes][status]++;
     failed_writes += fail_write;
 
-    uint8_t vi = watch_live ? c.index : rng.Below(256);
+    uint8_t vi = watch_live ? c.index : rng.Below(kVIs);
     Context got = Show(vi);
     Context model = vis.count(vi) ? vis[vi] : Context{{static_cast<uint32_t>(hvia::kVIStateFree), 0, 0, 0}};
     if (std::memcmp(got.word, model.word, sizeof got.word) != 0) {
@@ -505,7 +505,7 @@ class Bench {
       *status = hvia::kCommandStatusBusError;
       return;
     }
-    bool vi_ok = c.index < kVis;
+    bool vi_ok = c.index < kVIs;
     uint32_t attributes = vi_ok && vis.count(c.index) ? vis[c.index].word[0] : hvia::kVIStateFree;
     uint32_t state = StateOf(attributes);
     bool list_ok = c.count == 0 || (c.count <= 1024 && c.list % 4 == 0 && c.list % unit::kPage + 4 * c.count <= unit::kPage &&
@@ -664,7 +664,7 @@ class Bench {
         break;
       }
       default: {
-        const uint32_t edges[] = {255, 256, 0x100, 0x10001, 0x80000000};
+        const uint32_t edges[] = {kVIs - 1, kVIs, 0x100, 0x10001, 0x80000000};
         c.index = rng.Chance(1, 8) ? edges[rng.Below(5)] : rng.Below(6);
       }
     }
