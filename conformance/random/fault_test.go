@@ -13,7 +13,7 @@ import (
 	"hvia/layout"
 )
 
-// wireFault changes every n-th frame on the wire that fits.
+// wireFault changes every n-th matching frame on the wire.
 func wireFault(n int, fits func(layout.ViaHeader) bool, change func(frame []byte, h layout.ViaHeader) (lose bool)) func(int, []byte) bool {
 	seen := 0
 	return func(_ int, frame []byte) bool {
@@ -39,14 +39,14 @@ func isOperation(op layout.FrameOperation) func(layout.ViaHeader) bool {
 	}
 }
 
-// Faults that the random runs must find: of cards, which check less than they
-// must, of the wire, and of what a program gets.
+// The random runs must find faults of cards, which check too little, of the
+// wire, and of the results that a program sees.
 func TestRandomOperationsFindFaults(t *testing.T) {
 	conformtest.OnDevices(t, randomOperationsFindFaults)
 }
 
 func randomOperationsFindFaults(t *testing.T, d driver.Device) {
-	// once changes what a node has seen, the first time that it can.
+	// once changes the observations of a node, at the first opportunity.
 	once := func(change func(n *randomNode) bool) func(n *randomNode) {
 		done := false
 		return func(n *randomNode) {
@@ -55,7 +55,7 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			}
 		}
 	}
-	// each looks through the completions of a queue.
+	// each offers the completions of a queue to change, one after the other.
 	each := func(queue int, change func(c []completion, i int) bool) func(n *randomNode) {
 		return once(func(n *randomNode) bool {
 			for pair := range randomPairs {
@@ -70,61 +70,61 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 	}
 	for i, tt := range []struct {
 		name string
-		lies lies
+		bugs bugs
 		lose func(int, []byte) bool
 	}{
-		{"regions end one byte too late", lies{bound: true}, nil},
-		{"the region's right is not looked at", lies{right: true}, nil},
-		{"the protection tag is not compared", lies{tag: true}, nil},
-		{"deregistered handles go on", lies{keep: true}, nil},
-		{"the VI's right is not looked at", lies{rdma: true}, nil},
-		{"the largest transfer size is not looked at", lies{max: true}, nil},
+		{"regions end one byte too late", bugs{bound: true}, nil},
+		{"the region's right is not checked", bugs{right: true}, nil},
+		{"the protection tag is not compared", bugs{tag: true}, nil},
+		{"deregistered handles stay valid", bugs{keep: true}, nil},
+		{"the VI's right is not checked", bugs{rdma: true}, nil},
+		{"the largest transfer size is not checked", bugs{max: true}, nil},
 
-		{"a frame is lost", lies{}, wireFault(50, flag(layout.ViaHeaderFlagsFirstMask), func([]byte, layout.ViaHeader) bool { return true })},
-		{"a byte of a send is wrong", lies{}, wireFault(20, isOperation(layout.FrameOperationSend), func(f []byte, _ layout.ViaHeader) bool {
+		{"a frame is lost", bugs{}, wireFault(50, flag(layout.ViaHeaderFlagsFirstMask), func([]byte, layout.ViaHeader) bool { return true })},
+		{"a byte of a send is wrong", bugs{}, wireFault(20, isOperation(layout.FrameOperationSend), func(f []byte, _ layout.ViaHeader) bool {
 			f[layout.HeaderBytes] ^= 0x80
 			return false
 		})},
-		{"an RDMA write goes one byte too far", lies{}, wireFault(20, isOperation(layout.FrameOperationRDMAWrite), func(_ []byte, h layout.ViaHeader) bool {
+		{"an RDMA write goes one byte too far", bugs{}, wireFault(20, isOperation(layout.FrameOperationRDMAWrite), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetAddress(h.Address() + 1)
 			return false
 		})},
-		{"the immediate data are wrong", lies{}, wireFault(10, flag(layout.ViaHeaderFlagsImmediateMask), func(_ []byte, h layout.ViaHeader) bool {
+		{"the immediate data are wrong", bugs{}, wireFault(10, flag(layout.ViaHeaderFlagsImmediateMask), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetImmediate(h.Immediate() ^ 1)
 			return false
 		})},
-		{"the immediate data are forgotten", lies{}, wireFault(10, flag(layout.ViaHeaderFlagsImmediateMask), func(_ []byte, h layout.ViaHeader) bool {
+		{"the immediate data are missing", bugs{}, wireFault(10, flag(layout.ViaHeaderFlagsImmediateMask), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetFlags(h.Flags() &^ layout.ViaHeaderFlagsImmediateMask)
 			return false
 		})},
-		{"the last byte does not come", lies{}, wireFault(20, isOperation(layout.FrameOperationSend), func(_ []byte, h layout.ViaHeader) bool {
+		{"the last byte is missing", bugs{}, wireFault(20, isOperation(layout.FrameOperationSend), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetPayloadLength(h.PayloadLength() - 1)
 			return false
 		})},
-		{"a message does not end", lies{}, wireFault(30, flag(layout.ViaHeaderFlagsLastMask), func(_ []byte, h layout.ViaHeader) bool {
+		{"a message does not end", bugs{}, wireFault(30, flag(layout.ViaHeaderFlagsLastMask), func(_ []byte, h layout.ViaHeader) bool {
 			h.SetFlags(h.Flags() &^ layout.ViaHeaderFlagsLastMask)
 			return false
 		})},
 
-		{"completions out of order", lies{observed: each(0, func(c []completion, i int) bool {
+		{"completions out of order", bugs{observed: each(0, func(c []completion, i int) bool {
 			if i == 0 {
 				return false
 			}
 			c[i], c[i-1] = c[i-1], c[i]
 			return true
 		})}, nil},
-		{"a wrong length", lies{observed: each(1, func(c []completion, i int) bool {
+		{"a wrong length", bugs{observed: each(1, func(c []completion, i int) bool {
 			c[i].length++
 			return true
 		})}, nil},
-		{"an error bit beside the right one", lies{observed: each(0, func(c []completion, i int) bool {
+		{"an additional error bit", bugs{observed: each(0, func(c []completion, i int) bool {
 			if c[i].status&layout.DescriptorStatusProtectionErrorMask == 0 {
 				return false
 			}
 			c[i].status |= layout.DescriptorStatusLengthErrorMask
 			return true
 		})}, nil},
-		{"a completion is missing", lies{observed: once(func(n *randomNode) bool {
+		{"a completion is missing", bugs{observed: once(func(n *randomNode) bool {
 			for pair := range randomPairs {
 				if s := &n.seen[pair][1]; len(*s) > 0 {
 					*s = (*s)[:len(*s)-1]
@@ -133,25 +133,25 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			}
 			return false
 		})}, nil},
-		{"an asynchronous error is not told", lies{observed: once(func(n *randomNode) bool {
+		{"an asynchronous error is not reported", bugs{observed: once(func(n *randomNode) bool {
 			if len(n.errors) == 0 {
 				return false
 			}
 			n.errors = n.errors[1:]
 			return true
 		})}, nil},
-		{"an asynchronous error is told twice", lies{observed: once(func(n *randomNode) bool {
+		{"an asynchronous error is reported twice", bugs{observed: once(func(n *randomNode) bool {
 			if len(n.errors) == 0 {
 				return false
 			}
 			n.errors = append(n.errors, n.errors[0])
 			return true
 		})}, nil},
-		{"a byte outside the buffers is written", lies{observed: once(func(n *randomNode) bool {
+		{"a byte outside the buffers is written", bugs{observed: once(func(n *randomNode) bool {
 			n.buffers[6][areaSource].Bytes()[dataBytes-1] ^= 1
 			return true
 		})}, nil},
-		{"a VI is in another state", lies{observed: once(func(n *randomNode) bool {
+		{"a VI is in another state", bugs{observed: once(func(n *randomNode) bool {
 			n.states[3] = layout.VIStateError - n.states[3]
 			return true
 		})}, nil},
@@ -163,16 +163,16 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			s := conformtest.Seed(t)
 			ops, err := generate(s, 5000)
 			require.NoError(t, err)
-			r := newRandomRun(ops, tt.lies, conditions{})
+			r := newRandomRun(ops, tt.bugs, conditions{})
 			err = fakes(t.Context(), d, s, r, tt.lose)
-			require.Error(t, err, "%d operations were found right", r.judged)
-			t.Logf("found after %d operations: %v", r.judged, err)
-			require.True(t, errors.As(err, new(*mismatch)), "the judge did not find it: %v", err)
+			require.Error(t, err, "%d operations were verified", r.verified)
+			t.Logf("found after %d operations: %v", r.verified, err)
+			require.True(t, errors.As(err, new(*mismatch)), "the model did not find it: %v", err)
 		})
 	}
 }
 
-// The shortest list is found, and it is the shortest.
+// The search finds the shortest failing list.
 func TestShortestFailingList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many lists")
@@ -183,27 +183,27 @@ func TestShortestFailingList(t *testing.T) {
 	again, err := generate(s, 1000)
 	require.NoError(t, err)
 	require.Equal(t, ops[:1000], again, "lists of one seed are prefixes of each other")
-	// The card does not do the n-th RDMA write.
+	// The wire loses the n-th RDMA write.
 	run := func(r *randomRun) error {
 		return fakes(t.Context(), driver.DeviceHvia, s, r, wireFault(100, isOperation(layout.FrameOperationRDMAWrite), func([]byte, layout.ViaHeader) bool { return true }))
 	}
-	r := newRandomRun(ops, lies{}, conditions{})
+	r := newRandomRun(ops, bugs{}, conditions{})
 	require.Error(t, run(r))
-	n, err := shortest(ops, r.judged, conditions{}, run)
+	n, err := shortest(ops, r.verified, conditions{}, run)
 	require.Error(t, err)
-	require.NoError(t, run(newRandomRun(ops[:n-1], lies{}, conditions{})))
-	require.Error(t, run(newRandomRun(ops[:n], lies{}, conditions{})))
+	require.NoError(t, run(newRandomRun(ops[:n-1], bugs{}, conditions{})))
+	require.Error(t, run(newRandomRun(ops[:n], bugs{}, conditions{})))
 	require.Equal(t, opPost, ops[n-1].kind)
 	require.True(t, ops[n-1].d.hasRemote)
 }
 
-// A race is judged by the outcomes that are allowed, and by no others: here a
-// flushed send says that it has sent what it cannot have.
+// A race has only the allowed outcomes: here a flushed send reports an
+// impossible length.
 func TestRaceOutcomes(t *testing.T) {
 	s := conformtest.Seed(t)
 	ops, err := generate(s, 6000)
 	require.NoError(t, err)
-	r := newRandomRun(ops, lies{observed: func(n *randomNode) {
+	r := newRandomRun(ops, bugs{observed: func(n *randomNode) {
 		for _, all := range n.seen {
 			for k, c := range all[0] {
 				if c.op >= 0 && ops[c.op].kind == opRace && c.status&layout.DescriptorStatusFlushedMask != 0 {

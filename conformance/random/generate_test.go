@@ -11,77 +11,77 @@ import (
 	"hvia/vipl"
 )
 
-// The generator makes a list of operations from a seed. It runs them on a
-// model of its own as it goes, so that it knows what is allowed next, and what
-// VIA leaves open without a barrier:
+// A generator makes a list of operations from a seed. It runs them on a
+// separate model to know which operations are allowed next. VIA leaves some
+// orders open, so between two barriers the generator keeps these rules:
 //
-//   - A message and the post of the receive that it might use up are in no
-//     order. So a message finds either a receive that was posted before the last
-//     barrier, or none at all, and then none is posted before the next one.
-//   - Messages of different VIs are in no order, and neither are a VI's sends
-//     and what it receives. So no memory is read by one and written by another,
-//     or written by two: sources are written by the program only, between
-//     barriers, and each VI has a target of its own.
-//   - How far sends have come at a disconnect is open: opRace.
-//   - An unreachable descriptor breaks the VI when all sends before it are over,
-//     or, on the receive queue, some time after it was found. So its pair does
-//     nothing else until the next barrier but send before it, and on the same send
-//     queue behind it.
+//   - A message and the post of the receive that it may use up have no order.
+//     So a message finds a receive posted before the last barrier, or an empty
+//     queue, and then no receive is posted before the next barrier.
+//   - Messages of different VIs have no order, nor have a VI's sends and the
+//     messages that it receives. So at most one of them writes a byte of
+//     memory, and no other reads it: only the program writes the sources,
+//     between barriers, and each VI has a separate target.
+//   - The progress of sends at a disconnect is open: opRace.
+//   - An unreachable descriptor breaks the VI after all sends before it, or,
+//     on the receive queue, some time after the provider reads it. So until
+//     the next barrier its pair only sends before it, and behind it on the
+//     same send queue.
 //
-// At the reliable levels an error breaks the connection, and what the other side
-// sends just then may have arrived or not. So in a round a reliable pair has
-// either messages of both sides and no errors, or messages of one side, errors
-// too. There is more order, too: what a VI sends arrives in the order of its posts.
-// So its RDMA reads may look at what it has written; what it sends later is fenced
-// then. In a round with errors all is fenced that comes behind a read, because
-// messages may overtake an answer that breaks the connection.
+// At the reliable levels an error breaks the connection, and the messages that
+// the other side sends at that moment may arrive or not. So in a round a
+// reliable pair has messages of both sides without errors, or messages of one
+// side, also with errors. The sends of a VI arrive in the order of the posts,
+// so its RDMA reads may read what it has written; later sends then need a
+// fence. In a round with errors, everything behind a read is fenced, because
+// messages may overtake a read response that breaks the connection.
 //
-// Neither the buffers of the MACs nor the card's places for asynchronous errors
-// overflow: what is lost then is the card's business, not VIA's. Lists of the
-// same seed are prefixes of each other.
+// The buffers of the MACs and the card's slots for asynchronous errors do not
+// overflow, because VIA does not say what is lost then. Lists of the same seed
+// are prefixes of each other.
 type generator struct {
 	random *rand.Rand
 	w      *world
 	ops    []operation
 	want   int
 
-	handles uint32 // given out
+	handles uint32 // last handle allocated
 	slot    [sides][randomPairs][2]int
 	under   conditions
 	// Since the last barrier:
-	inbound [maxNodes]int            // bytes on the wire to a node
-	errors  [maxNodes]int            // asynchronous errors
-	safe    [sides][randomPairs]int  // receives that were posted before
-	ahead   [sides][randomPairs]bool // a receive was posted
-	starved [sides][randomPairs]bool // a message found none
-	taken   [randomPairs]bool        // the pair has an event of its own
-	sender  [randomPairs]int         // side of a reliable pair that may send; both, none
-	looked  [sides][randomPairs]bool // it has read what it may write
-	reads   [sides][randomPairs]bool // it has read
+	inbound    [maxNodes]int            // bytes on the wire to a node
+	errors     [maxNodes]int            // asynchronous errors
+	safe       [sides][randomPairs]int  // receives posted before it
+	ahead      [sides][randomPairs]bool // a receive was posted
+	starved    [sides][randomPairs]bool // a message found an empty queue
+	taken      [randomPairs]bool        // an event uses the pair
+	sender     [randomPairs]int         // side of a reliable pair that may send
+	readTarget [sides][randomPairs]bool // it has read the target
+	reads      [sides][randomPairs]bool // it has posted an RDMA read
 }
 
 const (
-	bothSides = -1 // and no errors
-	anySide   = -2 // not connected by a reliable connection, when the round began
+	bothSides = -1 // without errors
+	anySide   = -2 // no reliable connection at the start of the round
 	maxNodes  = 4
 )
 
 const (
-	wireOverhead = 70    // bytes of a frame beside the payload, and more
-	inboundLimit = 28000 // what a MAC's receive FIFO holds while nothing is taken from it
-	errorLimit   = 6     // of layout.AsyncErrorSlots; messages that were cut off before may add some
+	wireOverhead = 70    // at least the bytes of a frame besides the payload
+	inboundLimit = 28000 // capacity of a MAC's receive FIFO
+	errorLimit   = 6     // of layout.AsyncErrorSlots; earlier incomplete messages may add some
 	queueLimit   = slots - 6
 )
 
-// conditions are what a run is under.
+// conditions are the conditions of a run.
 type conditions struct {
-	onArrival bool                       // the cards fetch receive descriptors on arrival, and not when they are posted
-	lose      func(node, frame int) bool // frames of unreliable VIs that the wire loses, by their number in the connection
-	on        topology                   // twoNodes if it is not set
-	queues    bool                       // completion queues
-	reliable  bool                       // VIs of all levels, and RDMA reads
-	faulty    bool                       // what is sent may have to be sent again
-	cuts      bool                       // the wire of a pair may be cut
+	onArrival bool                       // the cards fetch receive descriptors on arrival
+	lose      func(node, frame int) bool // frames of unreliable VIs that the wire loses
+	on        topology                   // twoNodes if unset
+	queues    bool                       // VIs use completion queues
+	reliable  bool                       // VIs of all levels with RDMA reads
+	faulty    bool                       // the wire has faults, so VIs retransmit
+	cuts      bool                       // the link of a pair may go down
 	noneLost  bool                       // no VI is unreliable
 }
 
@@ -92,8 +92,8 @@ func (c conditions) topology() topology {
 	return c.on
 }
 
-// randomWorld gives both nodes memory, regions and VIs, from what the real
-// nodes have, or made up.
+// randomWorld gives the model the memory, regions and VIs of the real nodes, or
+// of invented ones.
 func randomWorld(t *[sides]sideTable, c conditions) (*world, error) {
 	on := c.topology()
 	w := &world{fabric: model.New(on.nodes(), vipl.MaxDescriptorsPerQueue), on: on, reads: c.reliable, slow: c.faulty, sides: *t}
@@ -135,10 +135,10 @@ func randomWorld(t *[sides]sideTable, c conditions) (*world, error) {
 
 func sourceSeed(side, pair int) uint64 { return uint64(side*randomPairs + pair) }
 
-// firstAttributes are those that VIs begin with.
+// firstAttributes returns the initial attributes of a VI.
 func firstAttributes(pair, side int, c conditions) randomAttributes {
 	a := randomAttributes{
-		tag: (pair + side) / 2 % 2, // some pairs have the same, some have not
+		tag: (pair + side) / 2 % 2, // equal for some pairs only
 		max: []int{65536, 65536, 32768, 65536, 4096, 65536, 1473, 65536}[pair], rdmaWrite: pair%4 != 3,
 		level: layout.ReliabilityUnreliable,
 	}
@@ -164,7 +164,7 @@ func (g *generator) newHandle() uint32 {
 }
 
 // generate returns the first n operations of a seed, for cards that fetch
-// receive descriptors when they are posted, and a wire that loses nothing.
+// receive descriptors at the post, and a wire without losses.
 func generate(seed uint64, n int) ([]operation, error) { return generateFor(seed, n, conditions{}) }
 
 // generateFor is generate for other conditions.
@@ -209,7 +209,7 @@ func (g *generator) vi(side, pair int) *model.VI {
 	return g.w.vi(side, pair)
 }
 
-// emit appends an operation and carries it out in the model.
+// emit appends an operation and applies it to the model.
 func (g *generator) emit(o operation) error {
 	g.ops = append(g.ops, o)
 	var e effect
@@ -252,13 +252,13 @@ func (g *generator) emit(o operation) error {
 	return nil
 }
 
-// barrier ends what may go on at the same time.
+// barrier ends all concurrency of the operations before it.
 func (g *generator) barrier(kind opKind) error {
 	if err := g.emit(operation{kind: kind}); err != nil {
 		return err
 	}
 	g.inbound, g.errors = [maxNodes]int{}, [maxNodes]int{}
-	g.looked, g.reads = [sides][randomPairs]bool{}, [sides][randomPairs]bool{}
+	g.readTarget, g.reads = [sides][randomPairs]bool{}, [sides][randomPairs]bool{}
 	for pair := range g.sender {
 		g.sender[pair] = anySide
 		for side := range sides {
@@ -275,7 +275,7 @@ func (g *generator) barrier(kind opKind) error {
 				continue
 			}
 			g.safe[side][pair] = v.Available()
-			if kind == opSettle { // everything is taken
+			if kind == opSettle { // the program reaps everything
 				for _, take := range []func() (model.Completion, model.Taken){v.SendDone, v.ReceiveDone} {
 					for t := model.Done; t == model.Done; {
 						_, t = take()
@@ -298,7 +298,7 @@ func (g *generator) barrier(kind opKind) error {
 	return nil
 }
 
-// round is: change things and post receives; then traffic; then compare.
+// round changes things and posts receives, generates traffic, then compares.
 func (g *generator) round() error {
 	for pair := range randomPairs {
 		if err := g.manage(pair); err != nil {
@@ -328,7 +328,7 @@ func (g *generator) round() error {
 	return g.barrier(opSettle)
 }
 
-// manage brings a pair nearer to being connected, and prepares its next round.
+// manage brings a pair closer to a connection and prepares its next round.
 func (g *generator) manage(pair int) error {
 	a, b := g.vi(0, pair), g.vi(1, pair)
 	idle := func(v *model.VI) bool { return v != nil && v.State() == layout.VIStateIdle }
@@ -353,8 +353,8 @@ func (g *generator) manage(pair int) error {
 					}
 				}
 			} else if receive == 0 {
-				// The descriptors on a queue keep the size that they were checked by, so only
-				// an empty one changes it.
+				// The provider checked the queued descriptors with the old
+				// size, so the size changes only with an empty queue.
 				if err := g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: g.attributes(side, pair)}); err != nil {
 					return err
 				}
@@ -393,14 +393,14 @@ func (g *generator) attributes(side, pair int) randomAttributes {
 	return a
 }
 
-// reliable says whether a side's VI is there and has a reliable level.
+// reliable reports whether a side has a VI of a reliable level.
 func (g *generator) reliable(side, pair int) bool {
 	v := g.vi(side, pair)
 	return v != nil && v.Attributes().Reliability != layout.ReliabilityUnreliable
 }
 
-// recreate makes a VI again, perhaps with the other tag; then its regions get
-// it, too.
+// recreate creates a VI anew, perhaps with the other tag. Its regions then get
+// that tag.
 func (g *generator) recreate(side, pair int) error {
 	a := g.attributes(side, pair)
 	if change := g.chance(30); change {
@@ -428,7 +428,7 @@ func (g *generator) recreate(side, pair int) error {
 	return nil
 }
 
-// connect connects a pair, whose largest transfers and levels must agree.
+// connect connects a pair. The largest transfers and the levels must agree.
 func (g *generator) connect(pair int) error {
 	a := g.attributes(0, pair)
 	for side := range sides {
@@ -443,7 +443,7 @@ func (g *generator) connect(pair int) error {
 			continue
 		}
 		if _, receive := v.Outstanding(); receive > 0 {
-			return nil // two that cannot be changed: another time
+			return nil // neither can change: try another time
 		}
 		to := randomAttributes{tag: g.w.sides[side].tag[pair], max: a.max, level: a.level, rdmaWrite: v.Attributes().RDMAWrite}
 		to.rdmaRead = a.level != layout.ReliabilityUnreliable && g.chance(75)
@@ -454,14 +454,14 @@ func (g *generator) connect(pair int) error {
 	return g.emit(operation{kind: opConnect, side: g.between(0, 1), pair: pair})
 }
 
-// regions deregisters and registers again.
+// regions deregisters regions and registers them anew.
 func (g *generator) regions(side, pair int) error {
 	if g.vi(side, pair) == nil {
 		return nil
 	}
 	for area := range randomAreas {
 		if areaBytes(area) == queueBytes {
-			continue // events
+			continue // left to events
 		}
 		for kind := range regionKinds {
 			live := g.w.sides[side].regions[pair][area][kind].live
@@ -484,7 +484,7 @@ func (g *generator) regions(side, pair int) error {
 	return nil
 }
 
-// prepare changes what will be sent, and posts receives.
+// prepare changes the data to send, and posts receives.
 func (g *generator) prepare(side, pair int) error {
 	if g.chance(15) {
 		if err := g.emit(operation{kind: opStore, side: side, pair: pair, offset: g.between(0, dataBytes-4000), bytes: g.between(1, 4000), seed: g.random.Uint64()}); err != nil {
@@ -510,8 +510,8 @@ func (g *generator) prepare(side, pair int) error {
 	return nil
 }
 
-// take finds the next slot for a descriptor; -1 if the queue has enough. Slots
-// are used in turn, so that those in use are the last ones.
+// take returns the next slot for a descriptor, -1 if the queue has enough. It
+// uses the slots in turn.
 func (g *generator) take(side, pair int, receive bool) int {
 	send, recv := g.vi(side, pair).Outstanding()
 	if receive {
@@ -535,8 +535,8 @@ func (g *generator) postReceive(side, pair int) (bool, error) {
 	return true, g.emit(operation{kind: opPost, side: side, pair: pair, receive: true, d: d})
 }
 
-// cut has a descriptor in the last slot told by the handle whose region ends in
-// it, so that not all of its segments can be read.
+// cut posts a descriptor in the last slot with the handle whose region ends in
+// it, so that the provider cannot read all of its segments.
 func (g *generator) cut(d *randomDescriptor, pair int, receive bool) {
 	if d.slot == cutSlot {
 		d.handle = handleRef{how: handleOf, pair: pair, area: queueArea(receive), kind: regionPart}
@@ -548,7 +548,7 @@ func queueHandle(pair int, receive bool) handleRef {
 	return handleRef{how: handleOf, pair: pair, area: queueArea(receive), kind: regionFull}
 }
 
-// size is the size of a message.
+// size returns a message size.
 func (g *generator) size(limit int) int {
 	n := 0
 	switch r := g.random.IntN(100); {
@@ -568,7 +568,7 @@ func (g *generator) size(limit int) int {
 	return min(n, limit)
 }
 
-// pieces cuts n bytes of an area into segments.
+// pieces splits n bytes of an area into segments.
 func (g *generator) pieces(pair, area, n int) []dataPiece {
 	count := 1
 	switch r := g.random.IntN(100); {
@@ -605,12 +605,12 @@ func (g *generator) pieces(pair, area, n int) []dataPiece {
 	return out
 }
 
-// piece is a segment that is in order.
+// piece returns a valid segment.
 func (g *generator) piece(pair, area, n int) dataPiece {
 	p := dataPiece{place{handle: handleRef{pair: pair, area: area, kind: g.pick(regionFull, regionPlain)}, pair: pair, area: area}, uint32(n)}
 	switch r := g.random.IntN(10); {
 	case n == 0 && r < 5:
-		// An empty segment is not looked at, whatever it says.
+		// The provider ignores the handle and address of an empty segment.
 		p.handle.how = handleHow(g.between(int(handleOf), int(handleNoRegion)))
 		p.absolute, p.offset = true, int64(g.random.Uint64())
 	case r < 3 && n <= oddLength:
@@ -618,7 +618,7 @@ func (g *generator) piece(pair, area, n int) dataPiece {
 		p.offset = oddOffset + int64(g.pick(0, oddLength-n, g.between(0, oddLength-n)))
 	case r < 5:
 		p.offset = int64(g.pick(0, dataBytes-n))
-	case r < 7 && n < dataBytes-2*layout.AttPageBytes: // near a page's end
+	case r < 7 && n < dataBytes-2*layout.AttPageBytes: // near the end of a page
 		p.offset = int64(layout.AttPageBytes*g.between(1, (dataBytes-n)/layout.AttPageBytes-1) - g.between(0, 9))
 	default:
 		p.offset = int64(g.between(0, dataBytes-n))
@@ -633,8 +633,8 @@ func lengthOf(pieces []dataPiece) (n uint32) {
 	return n
 }
 
-// spoil makes a place one that is refused, and says how.
-// The place is on a side; remote says that a peer names it.
+// spoil makes a place of a side invalid and returns how. If remote is set, the
+// peer accesses the place.
 func (g *generator) spoil(side int, p *place, n int, remote bool) string {
 	switch g.random.IntN(9) {
 	case 0:
@@ -648,7 +648,7 @@ func (g *generator) spoil(side int, p *place, n int, remote bool) string {
 		return "no such entry"
 	case 3:
 		p.handle.how = handleBefore
-		return "former handle"
+		return "previous handle"
 	case 4:
 		p.handle.kind = regionForeign
 		return "other tag"
@@ -700,7 +700,8 @@ func (g *generator) format(d *randomDescriptor, receive, reliable bool) {
 		d.plan += " too many segments"
 	case 4:
 		if !receive && reliable {
-			// A read is in order here, and of any other descriptor it is one of some place.
+			// An RDMA read is valid here, and other descriptors would become
+			// reads of an undefined place.
 			d.control |= uint16(layout.DescriptorOperationReserved)
 			d.plan += " reserved operation"
 			break
@@ -734,7 +735,7 @@ func (g *generator) format(d *randomDescriptor, receive, reliable bool) {
 	}
 }
 
-// receive makes a receive descriptor.
+// receive returns a receive descriptor.
 func (g *generator) receive(side, pair int) randomDescriptor {
 	v := g.vi(side, pair)
 	max := int(v.Attributes().MaxTransferSize)
@@ -753,7 +754,7 @@ func (g *generator) receive(side, pair int) randomDescriptor {
 	d := randomDescriptor{segments: -1, handle: queueHandle(pair, true), pieces: g.pieces(pair, areaTarget, n)}
 	d.length = uint32(n)
 	if g.chance(5) {
-		d.control |= layout.DescriptorControlImmediateMask // means nothing here
+		d.control |= layout.DescriptorControlImmediateMask // ignored here
 	}
 	if g.chance(5) {
 		d.control |= layout.DescriptorControlQueueFenceMask
@@ -771,10 +772,10 @@ func (g *generator) receive(side, pair int) randomDescriptor {
 			d.plan += " larger than the largest transfer"
 		case 1:
 			d.length += uint32(g.pick(1, 5, 100))
-			d.plan += " more Length than room"
+			d.plan += " more Length than space"
 		default:
 			d.length -= min(d.length, uint32(g.pick(1, 5, 100)))
-			d.plan += " more room than Length"
+			d.plan += " more space than Length"
 		}
 	default:
 		if len(d.pieces) > 0 {
@@ -785,9 +786,8 @@ func (g *generator) receive(side, pair int) randomDescriptor {
 	return d
 }
 
-// send makes a descriptor for the send queue, of a message of at most limit
-// bytes.
-func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immediate, plant, remotePlant bool) randomDescriptor {
+// send returns a send descriptor for a message of at most n bytes.
+func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immediate, inject, injectRemote bool) randomDescriptor {
 	max := int(g.vi(side, pair).Attributes().MaxTransferSize)
 	n = min(n, max)
 	area, there := areaSource, areaTarget
@@ -805,24 +805,24 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 	if op == layout.DescriptorOperationRDMAWrite || op == layout.DescriptorOperationRDMARead {
 		d.hasRemote = true
 		p := g.piece(pair, there, n)
-		if n > 0 || !g.chance(30) { // of nothing, anywhere, but the handle is looked at
+		if n > 0 || !g.chance(30) { // an access of 0 bytes may name any address
 			p.handle.how, p.absolute = handleOf, false
 			if p.offset < 0 || p.offset > dataBytes {
 				p.offset = 0
 			}
 		}
 		if op != layout.DescriptorOperationRDMARead || n > 0 {
-			p.handle.how = handleOf // of a read of nothing it is not looked at
+			p.handle.how = handleOf // a read of 0 bytes ignores the handle
 		}
 		if p.handle.kind == regionPlain {
 			p.handle.kind = regionFull
 		}
 		d.remote = p.place
-		if remotePlant {
+		if injectRemote {
 			d.plan += " remote " + g.spoil(1-side, &d.remote, n, true)
 		}
 	}
-	if !plant {
+	if !inject {
 		return d
 	}
 	switch g.random.IntN(8) {
@@ -874,7 +874,7 @@ func (g *generator) send(side, pair, n int, op layout.DescriptorOperation, immed
 	return d
 }
 
-// late makes a message of several frames whose error is found after the first.
+// late makes a message of several frames with an error after the first.
 func (g *generator) late(d *randomDescriptor, side, pair, area, max int) {
 	frames := g.pick(1, 1, 1, 2)
 	n := frames*layout.MaxPayload + g.pick(1, 2, 3, layout.MaxPayload, g.between(1, layout.MaxPayload))
@@ -888,7 +888,7 @@ func (g *generator) late(d *randomDescriptor, side, pair, area, max int) {
 		d.plan += " late piece " + g.spoil(side, &d.pieces[1].place, n-first, false)
 		return
 	}
-	// With a third one it is not known before what they add up to.
+	// With a third segment the provider cannot check the sum in advance.
 	d.pieces = append(d.pieces, g.piece(pair, area, g.pick(0, 1, 2)))
 	switch sum := lengthOf(d.pieces); {
 	case sum == uint32(n):
@@ -902,7 +902,7 @@ func (g *generator) late(d *randomDescriptor, side, pair, area, max int) {
 	}
 }
 
-// traffic is one operation of the time in which all VIs work at once.
+// traffic generates one operation while all VIs work at once.
 func (g *generator) traffic() error {
 	side, pair := g.between(0, 1), g.between(0, randomPairs-1)
 	v := g.vi(side, pair)
@@ -917,7 +917,8 @@ func (g *generator) traffic() error {
 		return g.emit(o)
 	}
 	if g.chance(20) {
-		// A receive for later. No message may come to look for it meanwhile.
+		// This receive is for later messages. No message may require it before
+		// the next barrier.
 		if g.starved[side][pair] || v.State() == layout.VIStateConnected && g.safe[side][pair] == 0 {
 			return nil
 		}
@@ -928,10 +929,10 @@ func (g *generator) traffic() error {
 	return g.message(side, pair)
 }
 
-// node is where a side is.
+// node returns the node of a side.
 func (g *generator) node(side, pair int) int { return g.w.on[pair][side] }
 
-// message posts a send, an RDMA write or an RDMA read, if one may come now.
+// message posts a send, an RDMA write or an RDMA read, if the rules allow one.
 func (g *generator) message(side, pair int) error {
 	if s := g.sender[pair]; s != anySide {
 		if s == bothSides || s == side {
@@ -945,26 +946,26 @@ func (g *generator) message(side, pair int) error {
 		return nil
 	}
 	to := 1 - side
-	room := inboundLimit - g.inbound[g.node(to, pair)]
+	space := inboundLimit - g.inbound[g.node(to, pair)]
 	calm := g.errors[g.node(to, pair)] < errorLimit
 	op, immediate := layout.DescriptorOperationSend, g.chance(30)
 	if g.chance(50) {
 		op = layout.DescriptorOperationRDMAWrite
 	}
 	if g.safe[to][pair] <= 0 && (g.ahead[to][pair] || !calm || !g.chance(30)) {
-		// No receive is there, and none may be missing.
+		// The queue is empty, and this message may not find it so.
 		op, immediate = layout.DescriptorOperationRDMAWrite, false
 	}
 	n := g.size(65536)
-	for n > 0 && n+wireOverhead*(n/layout.MaxPayload+1) > room {
+	for n > 0 && n+wireOverhead*(n/layout.MaxPayload+1) > space {
 		n /= 4
 	}
-	if room < wireOverhead {
+	if space < wireOverhead {
 		return nil
 	}
-	// A message that is cut off is told as an error, too, when the next one comes.
-	plant := calm && g.chance(14)
-	d := g.send(side, pair, n, op, immediate, plant, op == layout.DescriptorOperationRDMAWrite && calm && g.chance(12))
+	// An incomplete message causes a second error when the next one arrives.
+	inject := calm && g.chance(14)
+	d := g.send(side, pair, n, op, immediate, inject, op == layout.DescriptorOperationRDMAWrite && calm && g.chance(12))
 	d.slot = slot
 	if calm {
 		g.cut(&d, pair, false)
@@ -973,7 +974,7 @@ func (g *generator) message(side, pair int) error {
 	}
 	if v.State() == layout.VIStateConnected {
 		if !g.vi(to, pair).Attributes().RDMAWrite && op == layout.DescriptorOperationRDMAWrite && !immediate && !calm {
-			return nil // it would be refused
+			return nil // it would be rejected
 		}
 		bytes := onTheWire(int(min(d.length, 65536)))
 		if g.inbound[g.node(to, pair)]+bytes > inboundLimit+4000 {
@@ -984,21 +985,21 @@ func (g *generator) message(side, pair int) error {
 	return g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
 }
 
-// onTheWire is how many bytes the frames of a message have.
+// onTheWire returns the bytes of the frames of a message.
 func onTheWire(bytes int) int { return bytes + wireOverhead*(bytes/layout.MaxPayload+1) }
 
-// reliableMessage posts a message of a reliable VI, and if errors may be one that
-// breaks the connection.
+// reliableMessage posts a message of a reliable VI. With errors it may break
+// the connection.
 func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	v, peer := g.vi(side, pair), g.vi(1-side, pair)
 	slot := g.take(side, pair, false)
 	if slot < 0 || slot == cutSlot && !errors {
-		g.slot[side][pair][0] = slot // the next one
+		g.slot[side][pair][0] = slot // skip it
 		return nil
 	}
 	here, there := g.node(side, pair), g.node(1-side, pair)
 	errors = errors && g.errors[here] < errorLimit && g.errors[there] < errorLimit
-	// A receive is there, or none is and none will be.
+	// The peer has a receive, or it has none until the next barrier.
 	safe, none := g.safe[1-side][pair] > 0, g.safe[1-side][pair] <= 0 && !g.ahead[1-side][pair]
 	op, immediate := layout.DescriptorOperation(g.pick(0, 0, 0, 0, 1, 1, 1, 2, 2, 2)), g.chance(30)
 	n := g.size(65536)
@@ -1009,7 +1010,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 		return nil
 	}
 	n = min(n, int(v.Attributes().MaxTransferSize))
-	// What the peer's side has to say of it.
+	// fits reports whether the peer accepts the message.
 	fits := func() bool {
 		switch {
 		case op == layout.DescriptorOperationRDMARead:
@@ -1041,7 +1042,8 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	immediate = immediate && !read
 	d := g.send(side, pair, n, op, immediate, errors && g.chance(12), op != layout.DescriptorOperationSend && errors && g.chance(10))
 	if g.under.faulty && max(d.length, lengthOf(d.pieces)) > layout.MaxPayload {
-		// Of frames before one's own error the last may be lost, and never sent again.
+		// The last frame before a local error may be lost, and the sender never
+		// retransmits it.
 		d = g.send(side, pair, n, op, immediate, false, false)
 	}
 	d.slot = slot
@@ -1049,13 +1051,13 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	if !errors && !g.sound(side, d) {
 		return nil
 	}
-	if g.looked[side][pair] && !read || g.reads[side][pair] && errors || g.chance(10) {
+	if g.readTarget[side][pair] && !read || g.reads[side][pair] && errors || g.chance(10) {
 		d.control |= layout.DescriptorControlQueueFenceMask
 	}
 	if d.control&layout.DescriptorControlQueueFenceMask != 0 {
-		g.looked[side][pair] = false
+		g.readTarget[side][pair] = false
 		if !read && len(d.pieces) > 0 && d.pieces[0].area == areaSource && g.chance(50) {
-			// What was read goes on.
+			// Forward the data that was read.
 			i := g.random.IntN(len(d.pieces))
 			if p := &d.pieces[i]; !p.absolute && p.handle.pair == pair && p.handle.area == areaSource {
 				was := *p
@@ -1067,7 +1069,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	}
 	if read {
 		g.reads[side][pair] = true
-		g.looked[side][pair] = g.looked[side][pair] || d.remote.area == areaTarget
+		g.readTarget[side][pair] = g.readTarget[side][pair] || d.remote.area == areaTarget
 		g.inbound[here] += onTheWire(n)
 		g.inbound[there] += wireOverhead
 	} else {
@@ -1081,13 +1083,14 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 		return fmt.Errorf("the generator: %v breaks a connection on which both sides send", o)
 	}
 	if read && v.State() != layout.VIStateConnected {
-		// What is posted behind it may leave before its answer is refused here.
+		// Descriptors posted behind the read may execute before the provider
+		// rejects its response.
 		return g.barrier(opSettle)
 	}
 	return nil
 }
 
-// sound says whether all memory that a descriptor names is registered now.
+// sound reports whether all memory of a descriptor is registered now.
 func (g *generator) sound(side int, d randomDescriptor) bool {
 	live := func(side int, p place) bool {
 		return g.w.sides[side].regions[p.handle.pair][p.handle.area][p.handle.kind].live
@@ -1100,7 +1103,8 @@ func (g *generator) sound(side int, d randomDescriptor) bool {
 	return !d.hasRemote || d.length == 0 && d.operation() == layout.DescriptorOperationRDMARead || live(1-side, d.remote)
 }
 
-// overrun fills a completion queue with a few completions more than it has room for.
+// overrun causes a few completions more than the capacity of a completion
+// queue.
 func (g *generator) overrun() error {
 	var pair, side int
 	var v *model.VI
@@ -1139,7 +1143,7 @@ func (g *generator) overrun() error {
 			return err
 		}
 	}
-	// Nothing is taken until all are complete.
+	// The program takes no entry until all sends are complete.
 	if err := g.barrier(opSync); err != nil {
 		return err
 	}
@@ -1149,8 +1153,8 @@ func (g *generator) overrun() error {
 	return resize(queueEntries)
 }
 
-// large is a few large messages of one VI, and nothing else: more than a
-// MAC's FIFO holds, at the speed of the wire.
+// large sends a few large messages of one VI and nothing else: more than the
+// FIFO of a MAC holds, at wire speed.
 func (g *generator) large() error {
 	side, pair := g.between(0, 1), g.pick(0, 1, 3, 5, 7)
 	v := g.vi(side, pair)
@@ -1184,7 +1188,7 @@ func (g *generator) large() error {
 	return nil
 }
 
-// events are what ends connections. A pair that has one does nothing else.
+// events ends connections. A pair with an event does nothing else.
 func (g *generator) events() error {
 	for pair := range randomPairs {
 		if !g.chance(9) {
@@ -1219,12 +1223,12 @@ func (g *generator) events() error {
 	return nil
 }
 
-// unreachable posts a descriptor that cannot be reached, on the send queue with
-// others before it, which are carried out, and behind it, which are flushed.
+// unreachable posts an unreachable descriptor. The sends before it execute, the
+// sends behind it are flushed.
 func (g *generator) unreachable(side, pair int, receive bool) error {
 	if !receive {
 		if g.sender[pair] != anySide {
-			g.sender[pair] = bothSides // no errors, but of this side only: the pair is taken
+			g.sender[pair] = bothSides // no errors; only this side sends, because the pair is taken
 		}
 		for range g.between(0, 5) {
 			if err := g.message(side, pair); err != nil {
@@ -1259,7 +1263,7 @@ func (g *generator) unreachable(side, pair int, receive bool) error {
 	}
 	switch {
 	case receive && g.w.fabric.FetchOnArrival:
-		return g.meet(side, pair)
+		return g.useStale(side, pair)
 	case receive:
 		return nil
 	}
@@ -1274,7 +1278,7 @@ func (g *generator) unreachable(side, pair int, receive bool) error {
 	return nil
 }
 
-// sever cuts the wire of a reliable pair, and sends into it.
+// sever takes the link of a reliable pair down, and then sends.
 func (g *generator) sever(side, pair int) error {
 	if g.take(side, pair, false) < 0 {
 		return nil
@@ -1297,12 +1301,11 @@ func (g *generator) sever(side, pair int) error {
 	return nil
 }
 
-// withdraw deregisters the memory of the receive descriptors that are posted.
-// Then either a message comes for the one that the card holds, or the
-// connection ends.
+// withdraw deregisters the memory of the posted receive descriptors. Then
+// either a message uses the one that the card holds, or the connection ends.
 func (g *generator) withdraw(side, pair int) error {
-	// A message that has begun would be ended by the next one's begin, and what
-	// comes first, the next descriptor or the end of the connection, is open.
+	// The first frame of a next message would end an incomplete one, and its
+	// order with the next descriptor or the end of the connection is open.
 	if v := g.vi(side, pair); v.Available() == 0 || v.Receiving() {
 		return nil
 	}
@@ -1311,13 +1314,14 @@ func (g *generator) withdraw(side, pair int) error {
 			return err
 		}
 	}
-	return g.meet(side, pair)
+	return g.useStale(side, pair)
 }
 
-// meet lets a receive descriptor that cannot be used any more be met, by a
-// message or by the end of the connection.
-func (g *generator) meet(side, pair int) error {
-	// The peer's message may come when the descriptor is there, or its memory gone.
+// useStale makes the provider use a receive descriptor that has become
+// unusable, by a message or by the end of the connection.
+func (g *generator) useStale(side, pair int) error {
+	// The peer may send now: the descriptor is posted, or its memory
+	// deregistered.
 	if err := g.barrier(opSync); err != nil {
 		return err
 	}
@@ -1325,7 +1329,7 @@ func (g *generator) meet(side, pair int) error {
 		return g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 	}
 	slot, n := g.take(1-side, pair, false), g.between(0, 1000)
-	if slot < 0 || slot == cutSlot || g.chance(40) || g.reliable(side, pair) && !g.bare(side, pair, n) {
+	if slot < 0 || slot == cutSlot || g.chance(40) || g.reliable(side, pair) && !g.vi(side, pair).Withdrawn(n) {
 		return g.emit(operation{kind: opDisconnect, side: g.between(0, 1), pair: pair})
 	}
 	d := g.send(1-side, pair, n, layout.DescriptorOperationSend, true, false, false)
@@ -1333,8 +1337,8 @@ func (g *generator) meet(side, pair int) error {
 	if err := g.emit(operation{kind: opPost, side: 1 - side, pair: pair, d: d}); err != nil || g.vi(side, pair).State() != layout.VIStateConnected {
 		return err
 	}
-	// It found a descriptor that was told by another handle. Those behind it must
-	// not be met in the middle of something else.
+	// The message used a descriptor posted with another handle. No later
+	// operation may meet those behind it.
 	if err := g.barrier(opSettle); err != nil {
 		return err
 	}
@@ -1342,28 +1346,25 @@ func (g *generator) meet(side, pair int) error {
 	return g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 }
 
-// bare says whether a message would meet a receive descriptor of a reliable VI
-// whose only fault is that its memory is gone.
-func (g *generator) bare(side, pair, n int) bool { return g.vi(side, pair).Withdrawn(n) }
-
-// race posts sends and disconnects behind them.
+// race posts sends and disconnects while they are in flight.
 func (g *generator) race(side, pair int) error {
 	o := operation{kind: opRace, side: side, pair: pair, leaver: g.between(0, 1), delayed: g.pick(0, 0, 1, 2, 3, 5, 10, 20)}
 	slot := g.take(side, pair, false)
 	if slot < 0 {
 		return nil
 	}
-	looked := false
+	readTarget := false
 	for i := range g.between(1, 4) {
 		op := layout.DescriptorOperationSend
 		if g.chance(40) {
 			op = layout.DescriptorOperationRDMAWrite
 		}
 		n := g.size(3 * layout.MaxPayload)
-		immediate, plant, remotePlant, late := g.chance(40), g.chance(20), g.chance(10), g.chance(25)
+		immediate, inject, injectRemote, late := g.chance(40), g.chance(20), g.chance(10), g.chance(25)
 		if g.reliable(side, pair) {
-			// An error would be another end of the connection, and the two would race.
-			plant, remotePlant, late = false, false, false
+			// An error would end the connection, too, and race with the
+			// disconnect.
+			inject, injectRemote, late = false, false, false
 			peer := g.vi(1-side, pair)
 			if i > 0 || op != layout.DescriptorOperationSend || !peer.Takes(min(n, int(peer.Attributes().MaxTransferSize))) {
 				immediate = false
@@ -1378,7 +1379,7 @@ func (g *generator) race(side, pair int) error {
 			}
 		}
 		g.inbound[g.node(1-side, pair)] += n + 4*wireOverhead
-		d := g.send(side, pair, n, op, immediate, plant, remotePlant)
+		d := g.send(side, pair, n, op, immediate, inject, injectRemote)
 		if late {
 			g.late(&d, side, pair, areaSource, int(g.vi(side, pair).Attributes().MaxTransferSize))
 			g.inbound[g.node(1-side, pair)] += 3 * layout.MaxPayload
@@ -1387,8 +1388,8 @@ func (g *generator) race(side, pair int) error {
 		case g.reliable(side, pair) && !g.sound(side, d):
 			continue
 		case op == layout.DescriptorOperationRDMARead:
-			looked = looked || d.remote.area == areaTarget
-		case looked:
+			readTarget = readTarget || d.remote.area == areaTarget
+		case readTarget:
 			d.control |= layout.DescriptorControlQueueFenceMask
 		}
 		d.slot = (slot + i) % slots

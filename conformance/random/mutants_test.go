@@ -13,48 +13,49 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// transportMutants are faults of the fake card's transport: in a file of the
-// driver's softvia, what is written in the place of what. The random runs must
-// find each.
+// transportMutants are injected bugs of the fake card's transport: wrong
+// replaces right in a file of the driver's softvia. The random runs must find
+// each.
 var transportMutants = []struct{ name, file, right, wrong string }{
 	{"a message completes before it is acknowledged", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return true\n"},
 	{"a message completes one frame too early", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return !behind(m.end()-1, l.una)\n"},
 	{"a read completes when it was sent", "ledger.go", "		return m.begun && m.answered\n", "		return m.begun\n"},
 	{"the fence is ignored", "ledger.go", "&layout.DescriptorControlQueueFenceMask != 0 && reads > 0,", "&layout.DescriptorControlQueueFenceMask != 0 && reads > 99,"},
-	{"a refusal sets the wrong bit", "ledger.go", "RemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask", "RemoteDescriptor: layout.DescriptorStatusTransportErrorMask"},
-	{"a refusal marks the oldest message", "ledger.go", "!m.begun || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number)", "!m.begun"},
-	{"messages behind a failed one are carried out", "ledger.go", "		l.broken = m.failed()\n", "		l.broken = false\n"},
-	{"who fails does not say that the connection is lost", "ledger.go", "		if m.bits != 0 {\n			e.env.Async(who, layout.AsyncErrorConnectionLost, index)\n", "		if m.bits != 0 {\n			_ = 0\n"},
-	{"a retried message begins at the wrong byte", "ledger.go", "m.walk.skip(offset); bits", "m.walk.skip(offset / 2); bits"},
+	{"a NAK sets the wrong bit", "ledger.go", "RemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask", "RemoteDescriptor: layout.DescriptorStatusTransportErrorMask"},
+	{"a NAK fails the oldest message", "ledger.go", "!m.begun || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number)", "!m.begun"},
+	{"messages behind a failed one execute", "ledger.go", "		l.broken = m.failed()\n", "		l.broken = false\n"},
+	{"the failing side does not report the lost connection", "ledger.go", "		if m.bits != 0 {\n			e.env.Async(who, layout.AsyncErrorConnectionLost, index)\n", "		if m.bits != 0 {\n			_ = 0\n"},
+	{"a retransmitted message starts at the wrong byte", "ledger.go", "m.walk.skip(offset); bits", "m.walk.skip(offset / 2); bits"},
 	{"a failed message has the length of a good one", "ledger.go", "	case bits != 0:\n		n.length = 0\n", "	case bits != 0:\n"},
 	{"timeouts never end a connection", "ledger.go", "l.timeouts > limit || l.tries > limit*retryAliveFactor", "limit < 0"},
-	{"a connection without answers ends without a transport error", "ledger.go", "|= layout.DescriptorStatusTransportErrorMask\n", "|= layout.DescriptorStatusRemoteDescriptorErrorMask\n"},
-	{"an answer is read with the rights of the host", "ledger.go", "m.length-offset, v.tag(), layout.AttAccessRemoteRead)", "m.length-offset, v.tag(), layout.AttAccessLocal)"},
-	{"a read of nothing looks at the handle", "ledger.go", "	if m.length == 0 {\n		return nil, true", "	if false {\n		return nil, true"},
-	{"the refusal of a read is not told", "ledger.go", "	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)\n	e.refuse(who, index, v.ledger", "	e.refuse(who, index, v.ledger"},
+	{"a connection without responses ends without a transport error", "ledger.go", "|= layout.DescriptorStatusTransportErrorMask\n", "|= layout.DescriptorStatusRemoteDescriptorErrorMask\n"},
+	{"a read response has the rights of the host", "ledger.go", "m.length-offset, v.tag(), layout.AttAccessRemoteRead)", "m.length-offset, v.tag(), layout.AttAccessLocal)"},
+	{"a read of 0 bytes checks the handle", "ledger.go", "	if m.length == 0 {\n		return nil, true", "	if false {\n		return nil, true"},
+	{"the NAK of a read is not reported", "ledger.go", "	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)\n	e.refuse(who, index, v.ledger", "	e.refuse(who, index, v.ledger"},
 
-	{"what came before is delivered again", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationSend:\n"},
-	{"a read that comes twice is executed twice", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationRDMAReadRequest:\n"},
+	{"an old frame is delivered twice", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationSend:\n"},
+	{"a duplicate read request executes twice", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationRDMAReadRequest:\n"},
 	{"a frame behind a gap is accepted", "reliable.go", "	case behind(h.Sequence(), v.expected):\n", "	case false:\n"},
 	{"a frame behind a gap is acknowledged", "reliable.go", "			e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeGap)\n", "			e.acknowledge(who, index, h.Sequence()+1, layout.AcknowledgeCodeOk)\n"},
-	{"frames behind a refused one are accepted", "reliable.go", "	case v.refusal != nil:\n", "	case v.refusal != nil && operation == layout.FrameOperationRDMAReadRequest:\n"},
-	{"a descriptor that was refused does not come back", "reliable.go", "	if !m.dropped {\n		e.lastFrame(who, index, h.Immediate())\n", "	if !m.dropped {\n"},
-	{"the VI's right to be read is not looked at", "reliable.go", "&layout.VIContextAttributesEnableRDMAReadMask == 0:", "&layout.VIContextAttributesEnableRDMAReadMask == 0 && h.Immediate() > 4000:"},
-	{"a refused write is told as one without a receive descriptor", "reliable.go", "		code = layout.AcknowledgeCodeRDMAProtection\n", "		code = layout.AcknowledgeCodeRemoteDescriptor\n"},
-	{"a frame of an answer goes where the one before went", "reliable.go", "		*m = message{open: true, operation: layout.FrameOperationRDMAReadResponse, segment: r.body.firstData()}\n	}\n", "		*m = message{open: true, operation: layout.FrameOperationRDMAReadResponse, segment: r.body.firstData()}\n	}\n	m.segment, m.offset = r.body.firstData(), 0\n"},
+	{"frames behind a NAKed one are accepted", "reliable.go", "	case v.refusal != nil:\n", "	case v.refusal != nil && operation == layout.FrameOperationRDMAReadRequest:\n"},
+	{"the descriptor of a NAKed message does not complete", "reliable.go", "	if !m.dropped {\n		e.lastFrame(who, index, h.Immediate())\n", "	if !m.dropped {\n"},
+	{"the VI's read right is not checked", "reliable.go", "&layout.VIContextAttributesEnableRDMAReadMask == 0:", "&layout.VIContextAttributesEnableRDMAReadMask == 0 && h.Immediate() > 4000:"},
+	{"a NAKed write is reported as a missing receive descriptor", "reliable.go", "		code = layout.AcknowledgeCodeRDMAProtection\n", "		code = layout.AcknowledgeCodeRemoteDescriptor\n"},
+	{"a frame of a read response overwrites the previous one", "reliable.go", "		*m = message{open: true, operation: layout.FrameOperationRDMAReadResponse, segment: r.body.firstData()}\n	}\n", "		*m = message{open: true, operation: layout.FrameOperationRDMAReadResponse, segment: r.body.firstData()}\n	}\n	m.segment, m.offset = r.body.firstData(), 0\n"},
 
 	{"a flushed descriptor has no entry", "completion.go", "tied := e.vis[id.VI].ties[id.Of]; tied > 0 {", "tied := e.vis[id.VI].ties[id.Of]; tied > 0 && n.bits != layout.DescriptorStatusFlushedMask {"},
 	{"an entry names the other work queue", "completion.go", "uint32(id.Of)<<layout", "uint32(1-id.Of)<<layout"},
-	{"an entry is lost when the room changes", "completion.go", "		detail = q.written & 0xffff\n", "		detail = max(q.written, 1) - 1\n"},
+	{"an entry is lost when the capacity changes", "completion.go", "		detail = q.written & 0xffff\n", "		detail = max(q.written, 1) - 1\n"},
 	{"an entry is written twice", "completion.go", "		e.enter(who, tied-1, id, body.sequence)\n", "		e.enter(who, tied-1, id, body.sequence)\n		if body.sequence%64 == 63 {\n			e.enter(who, tied-1, id, body.sequence)\n		}\n"},
-	{"a full queue is not told", "completion.go", "		e.env.Async(who, layout.AsyncErrorCompletionQueueOverrun, id.VI)\n", ""},
+	{"a full queue is not reported", "completion.go", "		e.env.Async(who, layout.AsyncErrorCompletionQueueOverrun, id.VI)\n", ""},
 	{"a queue is full one entry too early", "completion.go", "q.written-q.consumed == 1<<q.log2 }", "q.written-q.consumed == 1<<q.log2-1 }"},
 }
 
-// With HVIA_MUTANTS=1 or HVIA_LONG=1 all are planted, else none.
+// The random runs must find all mutants. The test runs only with HVIA_MUTANTS=1
+// or HVIA_LONG=1.
 func TestTransportMutants(t *testing.T) {
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
-		t.Skip("compiles the driver once more for each fault: HVIA_MUTANTS=1")
+		t.Skip("compiles the driver for each mutant: HVIA_MUTANTS=1")
 	}
 	for _, m := range transportMutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -72,9 +73,9 @@ func TestTransportMutants(t *testing.T) {
 			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-timeout=5m", "-run", "^TestSomeOperationsOfAllLevels$", ".")
 			output, err := run.CombinedOutput()
 			require.Error(t, err, "the random runs did not find it")
-			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)
+			require.Contains(t, string(output), "--- FAIL", "the mutant does not compile, or the run stopped:\n%s", output)
 			for line := range strings.Lines(string(output)) {
-				if strings.Contains(line, "operation ") || strings.Contains(line, "operations were right") {
+				if strings.Contains(line, "operation ") || strings.Contains(line, "operations were verified") {
 					t.Log(strings.TrimSpace(line))
 				}
 			}

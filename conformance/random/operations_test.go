@@ -14,33 +14,33 @@ import (
 	"hvia/vipl"
 )
 
-// Operations of random runs. They name memory, regions and VIs by their place
-// and not by their addresses, so that a list of operations can be made before
-// the run and carried out twice: on cards and by the model.
+// Operations of random runs name memory, regions and VIs by place and not by
+// address. So the generator makes a list before the run, and cards and model
+// execute the same list.
 
 const (
 	randomPairs = 8 // connections
-	sides       = 2 // of each, which may be on any two nodes
+	sides       = 2 // of each, on any two nodes
 
 	// Memory of each VI.
-	areaSource  = 0 // sends read here; the cards write nothing
-	areaTarget  = 1 // receives and the peer's RDMA writes go here
+	areaSource  = 0 // sends read here; no card writes it
+	areaTarget  = 1 // receives and the peer's RDMA writes write here
 	areaSend    = 2 // descriptors of the send queue
 	areaReceive = 3 // descriptors of the receive queue
-	areaRead    = 4 // own RDMA reads go here
+	areaRead    = 4 // the VI's RDMA reads write here
 	randomAreas = 5
 
 	randomQueues = 2    // completion queues of a node
-	queueEntries = 1024 // of each, more than can wait for a program
+	queueEntries = 1024 // of each, more than a run needs
 
 	dataBytes  = 80 * 1024
 	slotBytes  = 4096 // one descriptor of any size
 	slots      = 32
 	queueBytes = slots * slotBytes
 	cutSlot    = slots - 1 // a region ends inside it
-	cutBytes   = 192       // of it belong to the region
+	cutBytes   = 192       // of it in the region
 
-	// A part of the data areas with odd bounds.
+	// A part of the data areas, with odd bounds.
 	oddOffset = 4099
 	oddLength = 20001
 )
@@ -52,7 +52,7 @@ func areaBytes(area int) int {
 	return dataBytes
 }
 
-// topology says on which nodes the sides of the pairs are.
+// topology maps the sides of the pairs to nodes.
 type topology [randomPairs][sides]int
 
 var (
@@ -67,10 +67,11 @@ func (t *topology) nodes() (n int) {
 	return n
 }
 
-// side is the side of a pair that is on a node, -1 if none is.
+// side returns the side of a pair on a node, -1 if none.
 func (t *topology) side(node, pair int) int { return slices.Index(t[pair][:], node) }
 
-// neighbours are the pairs with a side on the same node, and which side that is.
+// neighbours returns the other pairs with a side on the same node, and that
+// side.
 func (t *topology) neighbours(side, pair int) (pairs, on []int) {
 	for p := range t {
 		if s := t.side(t[pair][side], p); s >= 0 && p != pair {
@@ -82,14 +83,15 @@ func (t *topology) neighbours(side, pair int) (pairs, on []int) {
 
 // Kinds of regions of an area.
 const (
-	regionFull    = iota // all of it, with the VI's tag, peers may write, and read if the VI is reliable
+	regionFull    = iota // all of it, with the VI's tag; peers may write, and read if the VI is reliable
 	regionPlain          // peers may not write or read
 	regionForeign        // with another tag
 	regionPart           // data: odd bounds; queues: up to the middle of the last slot
 	regionKinds
 )
 
-// handleRef names a memory handle of a node: of the side that is meant, or of what else is on its node.
+// handleRef names a memory handle by the region of a pair, on a side or on
+// another side of the same node.
 type handleRef struct {
 	how              handleHow
 	other            bool // the pair's other side
@@ -99,19 +101,19 @@ type handleRef struct {
 type handleHow int
 
 const (
-	handleOf       handleHow = iota // a region's, also if it is gone by now
-	handleBefore                    // the one before the region was registered again
+	handleOf       handleHow = iota // a region's, also after its deregistration
+	handleBefore                    // the handle of the previous registration
 	handleZero                      // 0
-	handleFlipped                   // a region's with another generation
-	handleNoRegion                  // with an index that the card has no entry for
+	handleFlipped                   // a region's, with another generation
+	handleNoRegion                  // with an index beyond the card's entries
 )
 
 func (h handleRef) String() string {
-	return fmt.Sprintf("%s %d/%s/%s", [...]string{"handle of", "former handle of", "handle 0 for", "handle with flipped generation of", "handle without entry for"}[h.how],
+	return fmt.Sprintf("%s %d/%s/%s", [...]string{"handle of", "previous handle of", "handle 0 for", "handle with flipped generation of", "handle without entry for"}[h.how],
 		h.pair, [...]string{"source", "target", "send queue", "receive queue", "read"}[h.area], [...]string{"full", "plain", "foreign", "part"}[h.kind])
 }
 
-// place is a virtual address with a handle. absolute places are not relative
+// place is a virtual address with a handle. An absolute place is not relative
 // to an area.
 type place struct {
 	handle   handleRef
@@ -134,18 +136,18 @@ type dataPiece struct {
 	length uint32
 }
 
-// randomDescriptor is what a descriptor says.
+// randomDescriptor is the content of a descriptor.
 type randomDescriptor struct {
 	control                  uint16
 	reserved, remoteReserved uint32
 	immediate, length        uint32
-	segments                 int // SegCount if it is not what there is, else -1
+	segments                 int // SegCount if wrong, else -1
 	hasRemote                bool
 	remote                   place
 	pieces                   []dataPiece
 	slot                     int
-	handle                   handleRef // that the post tells
-	plan                     string    // what is wrong with it, for people
+	handle                   handleRef // of the post
+	plan                     string    // the injected errors as text
 }
 
 func (d randomDescriptor) operation() layout.DescriptorOperation {
@@ -173,7 +175,7 @@ func (d randomDescriptor) String() string {
 		fmt.Fprintf(&b, " [%d bytes, %v]", p.length, p.place)
 	}
 	if d.plan != "" {
-		fmt.Fprintf(&b, "; planted: %s", d.plan)
+		fmt.Fprintf(&b, "; injected: %s", d.plan)
 	}
 	return b.String()
 }
@@ -182,21 +184,21 @@ type opKind int
 
 const (
 	opStore         opKind = iota // the program stores random bytes into its source area
-	opCopy                        // the program copies what it got, to send it on
+	opCopy                        // the program copies received data to its source area
 	opPost                        // on a work queue
 	opConnect                     // both sides
 	opDisconnect                  // one side
 	opDestroy                     // an idle VI with empty queues
-	opCreate                      // again
+	opCreate                      // a VI that was destroyed
 	opSetAttributes               // of an idle VI
 	opDeregister                  // a region
-	opRegister                    // again
-	opRace                        // sends, and a disconnect behind them: how far they come is open
-	opPoll                        // of a node: entries are taken from a completion queue
-	opResize                      // of a node: a completion queue
-	opCut                         // from now on no frame of a reliable pair gets through; until it is connected again
-	opSync                        // all nodes have come so far
-	opSettle                      // all work ends, and everything is compared
+	opRegister                    // a region that was deregistered
+	opRace                        // sends and a disconnect; the progress of the sends is open
+	opPoll                        // of a node: the program polls a completion queue
+	opResize                      // of a node: a completion queue gets a new capacity
+	opCut                         // the link of a reliable pair goes down until the next connect
+	opSync                        // all nodes have executed the operations so far
+	opSettle                      // all work ends, and the run compares everything
 )
 
 var opNames = [...]string{"store", "copy", "post", "connect", "disconnect", "destroy", "create", "set attributes", "deregister", "register", "race", "poll", "resize", "cut", "sync", "settle"}
@@ -219,13 +221,13 @@ type operation struct {
 	// opRace
 	sends   []randomDescriptor
 	leaver  int // side that disconnects
-	delayed int // of the sends' time, in microseconds, before it does
+	delayed int // microseconds between the sends and the disconnect
 	// opPoll, opResize: a completion queue of the node of this side
 	queue, entries int
 }
 
-// randomAttributes are a VI's; the tag is 0 or 1 for the NIC's own or the
-// program's.
+// randomAttributes are the attributes of a VI. Tag 0 is the NIC's tag, tag 1
+// the program's.
 type randomAttributes struct {
 	tag       int
 	max       int
@@ -254,7 +256,7 @@ func (a randomAttributes) model() model.Attributes {
 	}
 }
 
-// modelTag is a tag as the model has it: only their equality matters.
+// modelTag returns a tag for the model: only equality matters.
 func modelTag(tag int) uint16 { return uint16(100 + tag) }
 
 func (o operation) String() string {
@@ -275,7 +277,7 @@ func (o operation) String() string {
 	case opResize:
 		s += fmt.Sprintf(": completion queue %d to %d entries", o.queue, o.entries)
 	case opRace:
-		s += fmt.Sprintf(": side %d leaves after %d us", o.leaver, o.delayed)
+		s += fmt.Sprintf(": side %d disconnects after %d us", o.leaver, o.delayed)
 		for _, d := range o.sends {
 			s += "; " + d.String()
 		}
@@ -283,12 +285,12 @@ func (o operation) String() string {
 	return s
 }
 
-// effect is what an operation did that its text does not tell.
+// effect is what an operation did beyond its text.
 type effect struct {
 	handle  uint32   // opRegister
 	index   int      // opCreate
 	raw     [][]byte // opPost, opRace: the descriptors
-	handles []uint32 // that were told with them
+	handles []uint32 // posted with them
 }
 
 // regionState is a region of an area.
@@ -297,15 +299,15 @@ type regionState struct {
 	live           bool
 }
 
-// sideTable says where things of one side of each pair are.
+// sideTable has the addresses, handles and numbers of one side of each pair.
 type sideTable struct {
 	address [randomPairs][randomAreas]uint64
 	regions [randomPairs][randomAreas][regionKinds]regionState
-	index   [randomPairs]int // of the VI; -1 while there is none
+	index   [randomPairs]int // of the VI; -1 without a VI
 	tag     [randomPairs]int
 }
 
-// span is the part of an area that a region covers.
+// span returns the part of an area that a region covers.
 func span(area, kind int) (offset, length int) {
 	switch {
 	case kind != regionPart:
@@ -316,7 +318,7 @@ func span(area, kind int) (offset, length int) {
 	return 0, cutSlot*slotBytes + cutBytes
 }
 
-// regionTag is the tag of a region of a VI with a tag.
+// regionTag returns the tag of a region, for a VI with the given tag.
 func regionTag(tag, kind int) int {
 	if kind == regionForeign {
 		return 1 - tag
@@ -324,7 +326,7 @@ func regionTag(tag, kind int) int {
 	return tag
 }
 
-// regionOpen says whether peers have rights to a region.
+// regionOpen reports whether peers have rights to a region.
 func regionOpen(kind int) bool { return kind != regionPlain }
 
 func (t *sideTable) handle(h handleRef) uint32 {
@@ -349,11 +351,11 @@ func (t *sideTable) at(p place) uint64 {
 	return t.address[p.pair][p.area] + uint64(p.offset)
 }
 
-// world is a model with the tables of the sides.
+// world is the model with the tables of the sides.
 type world struct {
 	fabric *model.Fabric
 	on     topology
-	reads  bool // regions may be read by peers
+	reads  bool // peers may read regions
 	slow   bool // completions may come after a barrier
 	cut    [randomPairs]bool
 	sides  [sides]sideTable
@@ -363,7 +365,7 @@ func (w *world) host(side, pair int) *model.Host { return w.fabric.Hosts[w.on[pa
 
 func (w *world) vi(side, pair int) *model.VI { return w.host(side, pair).VI(w.sides[side].index[pair]) }
 
-// handle is the value of a memory handle that is told to the card of a side.
+// handle returns the value of a memory handle for the card of a side.
 func (w *world) handle(side int, h handleRef) uint32 {
 	if h.other {
 		side = 1 - side
@@ -371,7 +373,7 @@ func (w *world) handle(side int, h handleRef) uint32 {
 	return w.sides[side].handle(h)
 }
 
-// encode writes a descriptor as it stands in memory, without a link.
+// encode returns the bytes of a descriptor, without a link.
 func (w *world) encode(side int, d randomDescriptor) []byte {
 	n := layout.DescriptorSize + layout.AddressSegmentSize + len(d.pieces)*layout.DataSegmentSize
 	b := make([]byte, (n+layout.DescriptorAlignment-1)/layout.DescriptorAlignment*layout.DescriptorAlignment)
@@ -406,7 +408,7 @@ func (w *world) encode(side int, d randomDescriptor) []byte {
 	return b
 }
 
-// queueArea is where a queue's descriptors are.
+// queueArea returns the area of a queue's descriptors.
 func queueArea(receive bool) int {
 	if receive {
 		return areaReceive
@@ -427,12 +429,12 @@ func randomBytes(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// stops say how far a race gets: so many steps of the sender, so many frames of
-// its messages heard, and of the answers to its RDMA reads, each with its end.
-type stops struct{ sent, heard, answered int }
+// stops limit the progress of a race: the steps of the sender, the frames of
+// its messages that arrive, and the frames of the read responses, each with its
+// end.
+type stops struct{ sent, arrived, returned int }
 
-// apply carries an operation out in the model. A race is left at the point
-// that stop says.
+// apply applies an operation to the model. A race stops at the given point.
 func (w *world) apply(o operation, e effect, stop stops) error {
 	h, t := w.host(o.side, o.pair), &w.sides[o.side]
 	v := w.vi(o.side, o.pair)
@@ -483,7 +485,7 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 	case opResize:
 		h.CompletionQueue(o.queue).Resize(o.entries)
 	case opCut:
-		// What is posted now gets nowhere.
+		// Posts from now on have no effect.
 		w.cut[o.pair] = true
 		v.Stop(0, 0)
 		w.vi(1-o.side, o.pair).Stop(0, 0)
@@ -504,8 +506,8 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 		}
 	case opRace:
 		peer := w.vi(1-o.side, o.pair)
-		v.Stop(stop.sent, stop.answered)
-		peer.Stop(0, stop.heard)
+		v.Stop(stop.sent, stop.returned)
+		peer.Stop(0, stop.arrived)
 		for i, d := range o.sends {
 			if err := post(i, false, d); err != nil {
 				return err

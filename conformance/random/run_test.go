@@ -21,22 +21,22 @@ import (
 
 // Times of random runs, simulated.
 const (
-	// After a barrier: until the cards have seen the doorbells before it.
+	// After a barrier, the cards process the doorbells rung before it.
 	syncPause = 100 * host.Microsecond
-	// Until what was handed to the network is in the peer's memory, and the agents
-	// have told each other what they must.
-	quietPause = host.Millisecond
-	// For what must come.
-	patience   = 20 * host.Millisecond
-	statePause = 100 * host.Microsecond
-	// Pauses without a completion after which no more are waited for.
-	restPauses = 5
+	// In this time data in flight reaches the peer's memory, and the agents
+	// exchange their messages.
+	drainPause = host.Millisecond
+	// Timeout of an expected completion.
+	completionTimeout = 20 * host.Millisecond
+	statePause        = 100 * host.Microsecond
+	// The run stops waiting after this number of pauses without a completion.
+	idlePauses = 5
 	dialRetry  = 50 * host.Microsecond
 )
 
-// lies are differences between what is done and what the model is told:
-// faults of a card, for the test of the test.
-type lies struct {
+// bugs are injected bugs of a card: differences between what the run does and
+// what the model applies.
+type bugs struct {
 	bound    bool // regions of odd bounds are one byte longer
 	right    bool // every region may be written by peers
 	tag      bool // every region has the VI's tag
@@ -49,72 +49,72 @@ type lies struct {
 // randomRun is one run of a list of operations.
 type randomRun struct {
 	ops   []operation
-	lies  lies
+	bugs  bugs
 	under conditions
-	// Of pairs that are connected:
-	cut, reliable [randomPairs]bool // no frame gets through
+	// Of connected pairs:
+	cut, reliable [randomPairs]bool // cut: the link is down
 	faults        int               // of the wire
 	on            topology
 	nodes         []*randomNode
 
-	mu      sync.Mutex
-	effects []effect
-	live    world // where things are now
-	w       *world
-	judged  int // operations that were found right
-	posts   int
-	tally   map[string]int // what came, by kind
-	err     error
+	mu       sync.Mutex
+	effects  []effect
+	live     world // current addresses and handles
+	w        *world
+	verified int // number of operations verified
+	posts    int
+	tally    map[string]int // observations by kind
+	err      error
 }
 
-// randomNode is a node's side of a run.
+// randomNode is a node of a run.
 type randomNode struct {
 	*conformance.Env
-	run     *randomRun
-	node    int
-	tags    [2]vipl.Ptag
-	queues  []*vipl.CQ
-	tied    [randomPairs][2]int // completion queues of each VI's work queues, plus one; 0 = none
-	buffers [randomPairs][randomAreas]*mem.Buffer
-	regions [randomPairs][randomAreas][regionKinds]*vipl.Region
-	vis     [randomPairs]*vipl.VI
-	posted  [randomPairs][2][]posting
-	meets   int
+	run      *randomRun
+	node     int
+	tags     [2]vipl.Ptag
+	queues   []*vipl.CQ
+	tied     [randomPairs][2]int // completion queue of each work queue plus one; 0 = none
+	buffers  [randomPairs][randomAreas]*mem.Buffer
+	regions  [randomPairs][randomAreas][regionKinds]*vipl.Region
+	vis      [randomPairs]*vipl.VI
+	posted   [randomPairs][2][]posting
+	barriers int
 
-	// For the judge:
+	// Predictions and observations:
 	want   [randomPairs][2]int          // completions
 	expect [randomPairs]layout.VIState  // states
-	seen   [randomPairs][2][]completion // what came
+	seen   [randomPairs][2][]completion // reaped
 	states [randomPairs]layout.VIState
 	errors []model.AsyncError
-	// Entries of completion queues; work queues whose completion was taken and the
-	// entry was not there, or the other way round.
+	// Entries of completion queues. late counts completions reaped before their
+	// entry came, early lists entries that came before their completion.
 	entries [randomQueues][]model.Source
 	late    map[model.Source]int
 	early   []model.Source
 }
 
-// posting is a descriptor that was posted and not taken back.
+// posting is a descriptor posted and not reaped.
 type posting struct {
 	op, part int // part of a race
 	d        *vipl.Descriptor
 }
 
-// completion is what a Done call gave.
+// completion is the result of a Done call.
 type completion struct {
 	posting
 	status, length, immediate uint32
 }
 
-// errOffers is the end of a run on NICs that do not offer all that it is of.
-var errOffers = errors.New("the NIC does not offer all levels, RDMA read at the reliable ones, and completion queues")
+// errUnsupported ends a run on NICs without a required feature.
+var errUnsupported = errors.New("the NIC does not support all levels, RDMA read at the reliable ones, and completion queues")
 
-func newRandomRun(ops []operation, l lies, c conditions) *randomRun {
+func newRandomRun(ops []operation, l bugs, c conditions) *randomRun {
 	on := c.topology()
-	return &randomRun{ops: ops, lies: l, under: c, on: on, nodes: make([]*randomNode, on.nodes()), effects: make([]effect, len(ops)), tally: map[string]int{}}
+	return &randomRun{ops: ops, bugs: l, under: c, on: on, nodes: make([]*randomNode, on.nodes()), effects: make([]effect, len(ops)), tally: map[string]int{}}
 }
 
-// mains are the programs of the nodes.
+// mains returns the programs of the nodes.
 func (r *randomRun) mains() []conformance.Main {
 	var out []conformance.Main
 	for node := range r.nodes {
@@ -129,22 +129,21 @@ func (r *randomRun) mains() []conformance.Main {
 	return out
 }
 
-// side is the side of a pair that is on this node, -1 if none is.
+// side returns the side of a pair on this node, -1 if none.
 func (n *randomNode) side(pair int) int { return n.run.on.side(n.node, pair) }
 
-// at is the node of a side.
+// at returns the node of a side.
 func (r *randomRun) at(side, pair int) *randomNode { return r.nodes[r.on[pair][side]] }
 
-// meet waits until all nodes have come so far: node 0 hears it from the others,
-// and tells them.
-func (n *randomNode) meet() error {
-	n.meets++
-	text := fmt.Sprint("meet ", n.meets)
-	tell := func(node int) error { return n.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte(text)) }
+// barrier waits for all nodes: each notifies node 0, and node 0 notifies all.
+func (n *randomNode) barrier() error {
+	n.barriers++
+	text := fmt.Sprint("barrier ", n.barriers)
+	notify := func(node int) error { return n.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte(text)) }
 	others := len(n.run.nodes) - 1
 	if n.node > 0 {
 		others = 1
-		if err := tell(0); err != nil {
+		if err := notify(0); err != nil {
 			return err
 		}
 	}
@@ -161,7 +160,7 @@ func (n *randomNode) meet() error {
 		return nil
 	}
 	for node := 1; node < len(n.run.nodes); node++ {
-		if err := tell(node); err != nil {
+		if err := notify(node); err != nil {
 			return err
 		}
 	}
@@ -175,7 +174,7 @@ func (n *randomNode) setUp() error {
 		return err
 	}
 	if q := n.NIC.Query(); r.under.reliable && (q.RDMAReadSupport&vipl.ReliableDelivery == 0 || q.RDMAReadSupport&vipl.ReliableReception == 0 || q.MaxCQ == 0) {
-		return errOffers
+		return errUnsupported
 	}
 	if r.under.queues {
 		for range randomQueues {
@@ -225,7 +224,7 @@ func (n *randomNode) setUp() error {
 	}
 	r.nodes[n.node] = n
 	r.mu.Unlock()
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
 	if n.node == 0 {
@@ -236,11 +235,11 @@ func (n *randomNode) setUp() error {
 			return err
 		}
 	}
-	return n.meet()
+	return n.barrier()
 }
 
 func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
-	l := n.run.lies
+	l := n.run.bugs
 	offset, length := span(area, kind)
 	if l.bound && kind == regionPart {
 		length++
@@ -256,9 +255,9 @@ func (n *randomNode) register(table *sideTable, pair, area, kind int) error {
 }
 
 func (n *randomNode) attributes(a randomAttributes) vipl.VIAttributes {
-	a.rdmaWrite = a.rdmaWrite || n.run.lies.rdma
-	a.rdmaRead = a.rdmaRead || n.run.lies.rdma && a.level != layout.ReliabilityUnreliable
-	if n.run.lies.max {
+	a.rdmaWrite = a.rdmaWrite || n.run.bugs.rdma
+	a.rdmaRead = a.rdmaRead || n.run.bugs.rdma && a.level != layout.ReliabilityUnreliable
+	if n.run.bugs.max {
 		a.max = driver.MaxTransferSize
 	}
 	return a.vipl(n.tags, n.queues)
@@ -276,7 +275,7 @@ func (n *randomNode) play() error {
 		var err error
 		switch o.kind {
 		case opSync:
-			if err = n.meet(); err == nil {
+			if err = n.barrier(); err == nil {
 				err = n.T.Sleep(syncPause)
 			}
 		case opSettle:
@@ -296,7 +295,7 @@ func (n *randomNode) play() error {
 			return fmt.Errorf("operation %d (%v): %w", i, o, err)
 		}
 		if r.err != nil {
-			return nil // node 0 tells it
+			return nil // node 0 reports it
 		}
 	}
 	if len(r.ops) > 0 && r.ops[len(r.ops)-1].kind != opSettle {
@@ -307,8 +306,8 @@ func (n *randomNode) play() error {
 	return n.lossless()
 }
 
-// lossless says whether the wire and the card's buffers kept what the model
-// assumes, and nobody rang in a wrong way.
+// lossless checks that the wire and the card's buffers lost nothing, and that
+// all doorbells were well-formed.
 func (n *randomNode) lossless() error {
 	if n.run.under.lose != nil || n.run.under.faulty {
 		return nil
@@ -319,7 +318,7 @@ func (n *randomNode) lossless() error {
 		layout.CounterReceiveBusError, layout.CounterPciParityError, layout.CounterPciMasterAbort,
 		layout.CounterDoorbellMalformed, layout.CounterDoorbellOverrun, layout.CounterRawReceiveDropped,
 	}
-	if !n.run.under.reliable { // else a frame may be sent again for no reason but time
+	if !n.run.under.reliable { // reliable VIs may retransmit after a timeout
 		zero = append(zero, layout.CounterReceiveOldSequence, layout.CounterReceiveGap)
 	}
 	for _, c := range zero {
@@ -334,7 +333,7 @@ func (n *randomNode) lossless() error {
 	return nil
 }
 
-// act carries out an operation of one node.
+// act executes an operation of one node.
 func (n *randomNode) act(i int, o operation) error {
 	r := n.run
 	v := n.vis[o.pair]
@@ -372,7 +371,7 @@ func (n *randomNode) act(i int, o operation) error {
 	case opSetAttributes:
 		return v.SetAttributes(n.T, n.attributes(o.attributes))
 	case opDeregister:
-		if r.lies.keep {
+		if r.bugs.keep {
 			return nil
 		}
 		return (*region).Deregister(n.T)
@@ -439,11 +438,11 @@ func (n *randomNode) connect(i int, o operation) error {
 			return err
 		}
 	}
-	return fmt.Errorf("node %d: nobody waits for a connection", other)
+	return fmt.Errorf("node %d: no ConnectWait is pending", other)
 }
 
 func (n *randomNode) race(i int, o operation) error {
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
 	if n.side(o.pair) == o.side {
@@ -462,38 +461,38 @@ func (n *randomNode) race(i int, o operation) error {
 	return n.vis[o.pair].Disconnect(n.T)
 }
 
-// settle ends all work that was begun and has it judged, by node 0.
+// settle ends all work in flight. Node 0 then verifies it.
 func (n *randomNode) settle(upto int) error {
 	r := n.run
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
 	if n.node == 0 {
 		r.mu.Lock()
-		err := r.foretell(upto)
+		err := r.predict(upto)
 		r.mu.Unlock()
 		if err != nil {
 			return err
 		}
 	}
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
-	if err := n.harvest(); err != nil {
+	if err := n.reap(); err != nil {
 		return err
 	}
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
 	if n.node == 0 {
 		r.mu.Lock()
-		if r.err = r.judge(upto); r.err == nil {
-			r.judged = upto
+		if r.err = r.verify(upto); r.err == nil {
+			r.verified = upto
 			r.count()
 		}
 		r.mu.Unlock()
 	}
-	if err := n.meet(); err != nil {
+	if err := n.barrier(); err != nil {
 		return err
 	}
 	if n.node == 0 {
@@ -502,10 +501,10 @@ func (n *randomNode) settle(upto int) error {
 	return nil
 }
 
-// foretell runs the model up to an operation, all but what is left open, and
-// says what each node has to wait for.
-func (r *randomRun) foretell(upto int) error {
-	for i := r.judged; i < upto; i++ {
+// predict applies the operations to the model, except races, and sets the
+// completions and states that each node waits for.
+func (r *randomRun) predict(upto int) error {
+	for i := r.verified; i < upto; i++ {
 		if o := r.ops[i]; o.kind != opRace {
 			if err := r.w.apply(o, r.effects[i], stops{}); err != nil {
 				return fmt.Errorf("operation %d (%v) in the model: %w", i, o, err)
@@ -513,7 +512,7 @@ func (r *randomRun) foretell(upto int) error {
 		}
 	}
 	if upto == 0 || r.ops[upto-1].kind != opSettle {
-		if err := r.w.apply(operation{kind: opSettle}, effect{}, stops{}); err != nil { // the list ends without
+		if err := r.w.apply(operation{kind: opSettle}, effect{}, stops{}); err != nil { // the list has none at the end
 			return err
 		}
 	}
@@ -533,7 +532,7 @@ func (r *randomRun) foretell(upto int) error {
 		o := r.ops[i]
 		for side := range sides {
 			n := r.at(side, o.pair)
-			// Everything comes back.
+			// All descriptors complete.
 			n.want[o.pair] = [2]int{len(n.posted[o.pair][0]), len(n.posted[o.pair][1])}
 			n.expect[o.pair] = layout.VIStateError
 			if side == o.leaver {
@@ -544,9 +543,9 @@ func (r *randomRun) foretell(upto int) error {
 	return nil
 }
 
-// races are the operations with an open end that were not judged.
+// races returns the races that are not verified yet.
 func (r *randomRun) races(upto int) (all []int) {
-	for i := r.judged; i < upto; i++ {
+	for i := r.verified; i < upto; i++ {
 		if r.ops[i].kind == opRace {
 			all = append(all, i)
 		}
@@ -554,8 +553,8 @@ func (r *randomRun) races(upto int) (all []int) {
 	return all
 }
 
-// harvest takes what comes back, and then what should not have come.
-func (n *randomNode) harvest() error {
+// reap reaps the expected completions, and then any others.
+func (n *randomNode) reap() error {
 	if err := n.collect(); err != nil {
 		return err
 	}
@@ -569,10 +568,10 @@ func (n *randomNode) harvest() error {
 				if queue == 1 {
 					wait = v.RecvWait
 				}
-				d, err := wait(n.T, patience)
+				d, err := wait(n.T, completionTimeout)
 				if d == nil {
 					if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrDescriptor) {
-						break // the judge sees that it is missing
+						break // compare reports the missing completion
 					}
 					return err
 				}
@@ -582,7 +581,7 @@ func (n *randomNode) harvest() error {
 	}
 	for pair, v := range n.vis {
 		n.states[pair] = layout.VIStateFree
-		for waited := host.Time(0); v != nil && waited <= patience; waited += statePause {
+		for waited := host.Time(0); v != nil && waited <= completionTimeout; waited += statePause {
 			info, err := v.Query(n.T)
 			if err != nil {
 				return err
@@ -595,7 +594,7 @@ func (n *randomNode) harvest() error {
 			}
 		}
 	}
-	if err := n.T.Sleep(quietPause); err != nil {
+	if err := n.T.Sleep(drainPause); err != nil {
 		return err
 	}
 	for q := range n.queues {
@@ -638,15 +637,15 @@ func (n *randomNode) harvest() error {
 		}
 		n.errors = append(n.errors, model.AsyncError{Code: e.Code, VI: e.VI})
 	}
-	if n.run.lies.observed != nil {
-		n.run.lies.observed(n)
+	if n.run.bugs.observed != nil {
+		n.run.bugs.observed(n)
 	}
 	return nil
 }
 
-// rest waits until the descriptors of work queues that are tied to completion queues
-// are done, or no more of them become so: an entry that is taken earlier leaves room
-// for one that should be lost.
+// rest waits until the descriptors of work queues with completion queues are
+// done, or no more of them become done. Polling earlier would free slots for
+// entries that should be lost.
 func (n *randomNode) rest() error {
 	open := func() (sum int) {
 		for pair, v := range n.vis {
@@ -663,7 +662,7 @@ func (n *randomNode) rest() error {
 		}
 		return sum
 	}
-	for left, still := open(), 0; left > 0 && still < restPauses; still++ {
+	for left, still := open(), 0; left > 0 && still < idlePauses; still++ {
 		if err := n.T.Sleep(statePause); err != nil {
 			return err
 		}
@@ -674,12 +673,11 @@ func (n *randomNode) rest() error {
 	if len(n.queues) == 0 {
 		return nil
 	}
-	return n.T.Sleep(statePause) // the entry of the last
+	return n.T.Sleep(statePause) // for the entry of the last
 }
 
-// collect waits for the completions of work queues that are tied to completion
-// queues, and takes their entries. Entries may be lost, so what is missing in the
-// end may be there nevertheless.
+// collect polls the completion queues for the expected completions. Entries may
+// be lost, so a completion may be done without an entry.
 func (n *randomNode) collect() error {
 	if err := n.rest(); err != nil {
 		return err
@@ -694,7 +692,7 @@ func (n *randomNode) collect() error {
 		}
 		return false
 	}
-	for waited := host.Time(0); len(n.queues) > 0 && missing() && waited <= patience; waited += statePause {
+	for waited := host.Time(0); len(n.queues) > 0 && missing() && waited <= completionTimeout; waited += statePause {
 		for q := range n.queues {
 			if err := n.poll(q); err != nil {
 				return err
@@ -707,8 +705,8 @@ func (n *randomNode) collect() error {
 	return nil
 }
 
-// poll takes all entries of a completion queue, and for each the completion that
-// it tells: that must be there.
+// poll takes all entries of a completion queue, and reaps the completion of
+// each entry, which must be done.
 func (n *randomNode) poll(number int) error {
 	for {
 		got, err := n.queues[number].Done(n.T)
@@ -741,8 +739,9 @@ func (n *randomNode) poll(number int) error {
 	}
 }
 
-// reaches says whether the card can complete the head of a work queue. If not, those
-// behind it are complete before the library has completed the head.
+// reaches reports whether the card can complete the head of a work queue. If
+// not, descriptors behind it are done before the library has completed the
+// head.
 func (n *randomNode) reaches(v *vipl.VI, queue int) bool {
 	r, pair := n.run, slices.Index(n.vis[:], v)
 	if len(n.posted[pair][queue]) == 0 {
@@ -751,11 +750,11 @@ func (n *randomNode) reaches(v *vipl.VI, queue int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	regions := r.live.sides[n.side(pair)].regions[pair][queueArea(queue == 1)]
-	told := uint32(n.posted[pair][queue][0].d.Handle)
-	return told == regions[regionFull].handle || told == regions[regionPart].handle
+	handle := uint32(n.posted[pair][queue][0].d.Handle)
+	return handle == regions[regionFull].handle || handle == regions[regionPart].handle
 }
 
-// note keeps a completion; it must be the one of the oldest descriptor.
+// note records a completion. It must be that of the oldest descriptor.
 func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
 	q := &n.posted[pair][queue]
 	c := completion{posting: posting{op: -1, d: d}, status: uint32(d.Status()), length: conformance.Raw(d).Length(), immediate: conformance.Raw(d).ImmediateData()}
@@ -766,7 +765,7 @@ func (n *randomNode) note(pair, queue int, d *vipl.Descriptor) {
 	n.seen[pair][queue] = append(n.seen[pair][queue], c)
 }
 
-// mismatch is what the judge found.
+// mismatch is a difference between run and model.
 type mismatch struct {
 	side, pair int
 	op         int // -1 = not known
@@ -783,8 +782,8 @@ func (r *randomRun) differs(side, pair, op int, format string, a ...any) error {
 	return &mismatch{side, pair, op, text}
 }
 
-// judge compares what came with the model.
-func (r *randomRun) judge(upto int) error {
+// verify compares the observations with the model.
+func (r *randomRun) verify(upto int) error {
 	errors := r.takeErrors(r.w)
 	for _, i := range r.races(upto) {
 		w, more, err := r.decide(i, errors)
@@ -799,7 +798,7 @@ func (r *randomRun) judge(upto int) error {
 	}
 	for pair := range randomPairs {
 		if raced[pair] {
-			continue // compared by decide
+			continue // decide compared it
 		}
 		for side := range sides {
 			if err := r.compare(r.w, errors, side, pair); err != nil {
@@ -810,7 +809,7 @@ func (r *randomRun) judge(upto int) error {
 	for _, n := range r.nodes {
 		for _, e := range n.errors {
 			if !slices.ContainsFunc(n.vis[:], func(v *vipl.VI) bool { return v != nil && v.Index() == e.VI }) {
-				return r.differs(-1, -1, -1, "node %d: asynchronous error %v, of a VI that is not this run's", n.node, e)
+				return r.differs(-1, -1, -1, "node %d: asynchronous error %v of an unknown VI", n.node, e)
 			}
 		}
 		if err := r.compareEntries(n); err != nil {
@@ -823,13 +822,13 @@ func (r *randomRun) judge(upto int) error {
 // compareEntries compares the entries of a node's completion queues.
 func (r *randomRun) compareEntries(n *randomNode) error {
 	if len(n.early) > 0 {
-		return r.differs(-1, -1, -1, "node %d: an entry of the %v came, and its completion was not there", n.node, n.early[0])
+		return r.differs(-1, -1, -1, "node %d: the %v has an entry without a completion", n.node, n.early[0])
 	}
-	// A VI's overruns do not say of which of its work queues they are.
-	told := map[int]int{}
+	// An overrun names the VI but not the work queue.
+	reported := map[int]int{}
 	for _, e := range n.errors {
 		if e.Code == layout.AsyncErrorCompletionQueueOverrun {
-			told[e.VI]++
+			reported[e.VI]++
 		}
 	}
 	h := r.w.fabric.Hosts[n.node]
@@ -837,8 +836,8 @@ func (r *randomRun) compareEntries(n *randomNode) error {
 		c := h.CompletionQueue(q)
 		missing := map[int]int{}
 		for _, vi := range c.Missing(n.entries[q]) {
-			if told[vi] > 0 {
-				told[vi]--
+			if reported[vi] > 0 {
+				reported[vi]--
 				missing[vi]++
 			}
 		}
@@ -847,15 +846,15 @@ func (r *randomRun) compareEntries(n *randomNode) error {
 			return r.differs(-1, -1, -1, "node %d, completion queue %d: %v", n.node, q, err)
 		}
 	}
-	for vi, left := range told {
+	for vi, left := range reported {
 		if left > 0 {
-			return r.differs(-1, -1, -1, "node %d: %d overruns of VI %d were told, and no entry is missing", n.node, left, vi)
+			return r.differs(-1, -1, -1, "node %d: %d overruns of VI %d were reported, and no entry is missing", n.node, left, vi)
 		}
 	}
 	return nil
 }
 
-// pendingErrors are the asynchronous errors that the model expects.
+// pendingErrors are the asynchronous errors that the model predicts.
 type pendingErrors [maxNodes][]model.AsyncError
 
 func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
@@ -865,23 +864,23 @@ func (r *randomRun) takeErrors(w *world) (all pendingErrors) {
 	return all
 }
 
-// decide tries how far the sends of a race can have come, and takes the
-// outcome that fits what was seen.
+// decide tries every possible progress of a race, and returns the outcome that
+// matches the observations.
 func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, error) {
 	o := r.ops[i]
 	reliable := r.w.vi(o.side, o.pair).Attributes().Reliability != layout.ReliabilityUnreliable
-	frames, answers := 0, 0 // of the sends, and of what comes back
+	frames, responses := 0, 0 // frames of the sends and of read responses
 	for part := range o.sends {
 		d := layout.Descriptor(r.effects[i].raw[part])
 		n := int(d.Length()%(1<<17))/layout.MaxPayload + 1
 		if reliable && o.sends[part].operation() == layout.DescriptorOperationRDMARead {
-			n, answers = 1, answers+n+1 // that it is complete is told by itself
+			n, responses = 1, responses+n+1 // the completion is a separate step
 		}
 		frames += n
 	}
 	sent := frames
 	if reliable {
-		sent = len(o.sends) // those whose acknowledgement came
+		sent = len(o.sends) // a step is an acknowledged message
 	}
 	try := func(stop stops) (*world, pendingErrors, error) {
 		w := *r.w
@@ -897,11 +896,11 @@ func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, 
 	}
 	var reasons []error
 	no := func(stop stops, err error) {
-		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames heard, %d of answers: %w", stop.sent, stop.heard, stop.answered, err))
+		reasons = append(reasons, fmt.Errorf("not %d steps sent, %d frames arrived, %d of read responses: %w", stop.sent, stop.arrived, stop.returned, err))
 	}
 	for stop := (stops{}); stop.sent <= sent; stop.sent++ {
 		if !reliable {
-			// What comes back to the sender does not depend on what is heard.
+			// The sender's completions do not depend on the arrivals.
 			w, all, err := try(stops{sent: stop.sent})
 			if err != nil {
 				return nil, all, err
@@ -911,8 +910,8 @@ func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, 
 				continue
 			}
 		}
-		for stop.heard = 0; stop.heard <= frames && (reliable || stop.heard <= stop.sent); stop.heard++ {
-			for stop.answered = 0; stop.answered <= answers; stop.answered++ {
+		for stop.arrived = 0; stop.arrived <= frames && (reliable || stop.arrived <= stop.sent); stop.arrived++ {
+			for stop.returned = 0; stop.returned <= responses; stop.returned++ {
 				w, all, err := try(stop)
 				if err != nil {
 					return nil, all, err
@@ -933,7 +932,7 @@ func (r *randomRun) decide(i int, before pendingErrors) (*world, pendingErrors, 
 	return nil, before, fmt.Errorf("no allowed outcome of operation %d (%v) fits:\n%w", i, o, errors.Join(reasons...))
 }
 
-// count counts what came, by kind, and forgets it.
+// count adds the observations to the tally and clears them.
 func (r *randomRun) count() {
 	for _, n := range r.nodes {
 		for pair := range randomPairs {
@@ -959,7 +958,7 @@ func (r *randomRun) count() {
 	}
 }
 
-// compare compares one VI, and the memory that belongs to it.
+// compare compares one VI and its memory with the model.
 func (r *randomRun) compare(w *world, all pendingErrors, side, pair int) error {
 	n, v := r.at(side, pair), w.vi(side, pair)
 	if v == nil {
@@ -973,15 +972,15 @@ func (r *randomRun) compare(w *world, all pendingErrors, side, pair int) error {
 			switch {
 			case taken != model.Done && i == len(seen):
 			case taken != model.Done:
-				return r.differs(side, pair, seen[i].op, "%s: got %v, want nothing more", name, seen[i])
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want none", name, seen[i])
 			case i == len(seen):
 				op := -1
 				if p := n.posted[pair][queue]; len(p) > 0 {
 					op = p[0].op
 				}
-				return r.differs(side, pair, op, "%s: nothing came, want %v", name, want)
+				return r.differs(side, pair, op, "%s: no completion, want %v", name, want)
 			case seen[i].op < 0 || seen[i].d.Address != want.Address:
-				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v: not in the order of the posts", name, seen[i], want)
+				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v: wrong order", name, seen[i], want)
 			case want.Allows(seen[i].status, seen[i].length, seen[i].immediate):
 			default:
 				return r.differs(side, pair, seen[i].op, "%s: got %v, want %v", name, seen[i], want)
@@ -989,7 +988,7 @@ func (r *randomRun) compare(w *world, all pendingErrors, side, pair int) error {
 			if taken != model.Done {
 				break
 			}
-			// One of the allowed ones; memory has the same.
+			// The model's memory takes over the completion that came.
 			d := layout.Descriptor(w.host(side, pair).Memory(want.Address, layout.DescriptorSize))
 			d.SetStatus(seen[i].status)
 			d.SetLength(seen[i].length)
@@ -1021,8 +1020,8 @@ func (c completion) String() string {
 	return s
 }
 
-// compareMemory compares every byte of a VI's memory. The links of descriptors
-// belong to the provider, and nobody else reads them.
+// compareMemory compares every byte of a VI's memory, except the links of
+// descriptors, which belong to the provider.
 func (r *randomRun) compareMemory(w *world, side, pair int) error {
 	n, h := r.at(side, pair), w.host(side, pair)
 	for area, b := range n.buffers[pair] {
@@ -1049,7 +1048,7 @@ func (r *randomRun) compareMemory(w *world, side, pair int) error {
 		for i := first; i < min(first+16, len(got)); i++ {
 			fmt.Fprintf(&around, " %02x/%02x", got[i], want[i])
 		}
-		return r.differs(side, pair, -1, "%s: %d bytes differ, from %d to %d; from there on got/want%s",
+		return r.differs(side, pair, -1, "%s: %d bytes differ, from %d to %d; the first ones got/want%s",
 			[...]string{"source", "target", "send queue's memory", "receive queue's memory", "read"}[area], count, first, last, &around)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // glossary (docs/reference/glossary.md) and to the line widths.
 var clean = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "bench",
-	"conformance/model", "costs", "docs",
+	"conformance/model", "conformance/random", "costs", "docs",
 	"example_test.go", "examples/pingpong", "examples/sendrecv", "hvia.go",
 	"layout", "params", "rtl/att", "rtl/control", "rtl/host", "rtl/mac",
 	"rtl/pci", "rtl/prim", "rtl/via", "sim/bridge", "sim/build.go", "sim/card",
