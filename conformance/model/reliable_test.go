@@ -40,8 +40,27 @@ func onLevels(t *testing.T, name string, test func(t *testing.T, level layout.Re
 
 var lost = layout.AsyncErrorConnectionLost
 
-// After each error both programs see it, and no later descriptor executes.
-func TestReliableErrors(t *testing.T) {
+type receiveCase struct {
+	pieces []piece
+	change func(layout.Descriptor)
+}
+
+// reliableError is an error at the reliable levels and its results.
+type reliableError struct {
+	name     string
+	b        func(*Attributes)
+	receive  *receiveCase
+	op       layout.DescriptorOperation
+	pieces   []piece
+	change   func(layout.Descriptor)
+	sender   uint32 // bits
+	own      uint32 // bits that the sender may have found first
+	receiver *end   // of the first receive descriptor; nil if it is flushed
+	async    []layout.AsyncError
+	written  int // bytes of the target
+}
+
+func reliableErrors() []reliableError {
 	const long = 3 * layout.MaxPayload
 	late := func(d layout.Descriptor) { // the last segment fails when its first byte is needed
 		layout.DataSegment(d[layout.DescriptorSize+2*layout.DataSegmentSize:]).SetHandle(goneHandle)
@@ -49,24 +68,8 @@ func TestReliableErrors(t *testing.T) {
 	to := func(n uint32) []piece { return []piece{{targetAddress, targetHandle, n}} }
 	noWrite := func(a *Attributes) { a.RDMAWrite = false }
 	noRead := func(a *Attributes) { a.RDMARead = false }
-	type receive struct {
-		pieces []piece
-		change func(layout.Descriptor)
-	}
-	good := &receive{to(5000), nil}
-	for _, tt := range []struct {
-		name     string
-		b        func(*Attributes)
-		receive  *receive
-		op       layout.DescriptorOperation
-		pieces   []piece
-		change   func(layout.Descriptor)
-		sender   uint32 // bits
-		own      uint32 // bits that the sender may have found first
-		receiver *end   // of the first receive descriptor; nil if it is flushed
-		async    []layout.AsyncError
-		written  int // bytes of the target
-	}{
+	good := &receiveCase{to(5000), nil}
+	return []reliableError{
 		{"malformed", nil, good, opSend, data(9), control(1 << 15), formatError, 0, nil, nil, 0},
 		{"length", nil, good, opSend, data(9), length(8), lengthError, 0, nil, nil, 0},
 		{"protection", nil, good, opSend, []piece{{dataAddress, goneHandle, 9}}, nil, protectionError, 0, nil, nil, 0},
@@ -80,17 +83,17 @@ func TestReliableErrors(t *testing.T) {
 			[]layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
 		{"no receive descriptor, and a later error of the sender", nil, nil, opSend, cutPieces(long, 3), late, remoteError, protectionError, nil,
 			[]layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty}, 0},
-		{"malformed receive descriptor", nil, &receive{to(5000), control(1 << 15)}, opSend, data(long), immediate(7), remoteError, 0,
+		{"malformed receive descriptor", nil, &receiveCase{to(5000), control(1 << 15)}, opSend, data(long), immediate(7), remoteError, 0,
 			&end{bits: formatError, echo: layout.StatusOperationReceive, immediate: 7}, nil, 0},
-		{"receive descriptor above the largest transfer", nil, &receive{to(largest + 1), nil}, opSend, data(9), nil, remoteError, 0,
+		{"receive descriptor above the largest transfer", nil, &receiveCase{to(largest + 1), nil}, opSend, data(9), nil, remoteError, 0,
 			&end{bits: lengthError, echo: layout.StatusOperationReceive}, nil, 0},
-		{"too small", nil, &receive{to(2000), nil}, opSend, data(long), nil, remoteError, 0,
+		{"too small", nil, &receiveCase{to(2000), nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: lengthError, length: 2000, echo: layout.StatusOperationReceive}, nil, 2000},
-		{"too few segments", nil, &receive{to(2000), length(5000)}, opSend, data(long), nil, remoteError, 0,
+		{"too few segments", nil, &receiveCase{to(2000), length(5000)}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: lengthError, length: 2000, echo: layout.StatusOperationReceive}, nil, 2000},
-		{"bad buffers", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 4000}}, nil}, opSend, data(long), nil, remoteError, 0,
+		{"bad buffers", nil, &receiveCase{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 4000}}, nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
-		{"bad buffers in a frame that would not fit", nil, &receive{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 20}}, nil}, opSend, data(long), nil, remoteError, 0,
+		{"bad buffers in a frame that would not fit", nil, &receiveCase{[]piece{{targetAddress, targetHandle, 100}, {targetAddress, goneHandle, 20}}, nil}, opSend, data(long), nil, remoteError, 0,
 			&end{bits: protectionError, length: 100, echo: layout.StatusOperationReceive}, nil, 100},
 		{"write without the VI's right", noWrite, good, opWrite, data(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, 0},
 		{"write without the region's right", nil, good, opWrite, data(9), remote(targetAddress, readOnlyHandle), rdmaProtectionError, 0, nil,
@@ -99,7 +102,7 @@ func TestReliableErrors(t *testing.T) {
 			[]layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}, -layout.MaxPayload},
 		{"write with immediate data, NAKed", noWrite, good, opWrite, data(long), immediate(6), rdmaProtectionError, 0,
 			&end{bits: rdmaProtectionError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
-		{"write with immediate data, malformed receive descriptor", nil, &receive{to(9), control(1 << 15)}, opWrite, data(9), immediate(6), remoteError, 0,
+		{"write with immediate data, malformed receive descriptor", nil, &receiveCase{to(9), control(1 << 15)}, opWrite, data(9), immediate(6), remoteError, 0,
 			&end{bits: formatError, echo: layout.StatusOperationRemoteRDMAWrite, immediate: 6}, nil, 0},
 		{"read without the VI's right", noRead, good, opRead, to(9), nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
 		{"read of nothing without the VI's right", noRead, good, opRead, nil, nil, rdmaProtectionError, 0, nil, []layout.AsyncError{layout.AsyncErrorRDMAReadProtection}, 0},
@@ -114,7 +117,12 @@ func TestReliableErrors(t *testing.T) {
 		{"read into too few segments", nil, good, opRead, []piece{{targetAddress, targetHandle, 1}, {targetAddress, targetHandle, 1}}, all(length(3), remote(oddAddress, oddHandle)), lengthError, 0, nil, nil, 0},
 		{"unreachable receive descriptor behind", nil, good, opSend, data(9), func(layout.Descriptor) {}, 0, 0,
 			&end{length: 9, echo: layout.StatusOperationReceive}, []layout.AsyncError{layout.AsyncErrorPostDescriptor}, 9},
-	} {
+	}
+}
+
+// After each error both programs see it, and no later descriptor executes.
+func TestReliableErrors(t *testing.T) {
+	for _, tt := range reliableErrors() {
 		onLevels(t, tt.name, func(t *testing.T, level layout.Reliability) {
 			r := reliableRig(t, level, tt.b)
 			if tt.receive != nil {
@@ -123,7 +131,7 @@ func TestReliableErrors(t *testing.T) {
 				if tt.sender == 0 {
 					second = goneHandle
 				}
-				require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, to(5000), nil), second))
+				require.NoError(t, r.b.PostReceive(r.put(r.b, opSend, []piece{{targetAddress, targetHandle, 5000}}, nil), second))
 			}
 			if tt.b == nil {
 				r.send(opWrite, nil, nil) // succeeds
@@ -362,87 +370,6 @@ func TestCut(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Every completion has one entry, for both queues of several VIs, unless the
-// queue was full.
-func TestCompletionQueues(t *testing.T) {
-	f := New(1, 100)
-	h := f.Hosts[0]
-	require.NoError(t, h.Allocate(queueAddress, areaBytes))
-	require.NoError(t, h.Register(queueHandle, Region{queueAddress, areaBytes, tag, false, false}))
-	require.NoError(t, h.CreateCompletionQueue(4, 4))
-	require.ErrorIs(t, h.CreateCompletionQueue(4, 4), ErrIndex)
-	a := attributes()
-	a.SendCompletionQueue = 9
-	_, err := h.CreateVI(1, a)
-	require.ErrorIs(t, err, ErrIndex)
-	a.SendCompletionQueue = 5
-	one, err := h.CreateVI(1, a)
-	require.NoError(t, err)
-	b := attributes()
-	b.SendCompletionQueue, b.ReceiveCompletionQueue = 5, 5
-	two, err := h.CreateVI(2, b)
-	require.NoError(t, err)
-	require.NoError(t, two.SetAttributes(attributes())) // the completion queues stay
-	require.ErrorIs(t, h.DestroyCompletionQueue(4), ErrInUse)
-	require.ErrorIs(t, h.DestroyCompletionQueue(3), ErrIndex)
-
-	q := h.CompletionQueue(4)
-	s1, s2, r2 := Source{1, false}, Source{2, false}, Source{2, true}
-	flush := func(v *VI, sends, receives int) {
-		for range sends {
-			require.NoError(t, v.PostSend(queueAddress, queueHandle))
-		}
-		for range receives {
-			require.NoError(t, v.PostReceive(queueAddress, queueHandle))
-		}
-		v.Disconnect()
-	}
-	settle := func(overruns map[int]int, entries ...Source) error {
-		copied := f.Clone().Hosts[0].CompletionQueue(4)
-		return copied.Settle(entries, overruns)
-	}
-	require.NoError(t, settle(nil))
-	flush(one, 2, 1) // the receives of the first have no completion queue
-	flush(two, 1, 1)
-	require.Equal(t, 4, q.Owed())
-	require.NoError(t, settle(nil, s1, r2, s1, s2))
-	require.ErrorContains(t, settle(nil, s1, r2, s1), "no overrun was reported")
-	require.ErrorContains(t, settle(nil, s1, r2, s1, s2, s2), "more entries than completions")
-	require.ErrorContains(t, settle(nil, s1, r2, s1, Source{1, true}), "more entries than completions")
-	require.ErrorContains(t, settle(map[int]int{2: 1}, s1, r2, s1, s2), "too many were reported")
-	require.ErrorContains(t, settle(map[int]int{2: 1}, s1, r2, s1), "1 entries are lost")
-
-	flush(one, 3, 0)
-	require.NoError(t, settle(map[int]int{1: 3}, s1, r2, s1, s2))
-	require.NoError(t, settle(map[int]int{1: 2, 2: 1}, s1, s1, s1, s2), "any of them may have found it full")
-	require.ErrorContains(t, settle(map[int]int{1: 2}, s1, r2, s1, s2, s1), "it should be 3")
-	require.ErrorContains(t, settle(map[int]int{1: 4}, s1, r2, s2), "could be")
-	q.Polled()
-	require.NoError(t, settle(map[int]int{1: 2}, s1, r2, s1, s2, s1))
-	require.NoError(t, q.Settle([]Source{s1, r2, s1, s2}, map[int]int{1: 3}))
-	require.Zero(t, q.Owed())
-
-	// The smallest capacity since the last Settle counts.
-	q.Resize(16)
-	flush(one, 5, 0)
-	require.NoError(t, settle(nil, s1, s1, s1, s1, s1))
-	require.NoError(t, settle(map[int]int{1: 1}, s1, s1, s1, s1), "the overrun may have been before the resize")
-	require.NoError(t, q.Settle([]Source{s1, s1, s1, s1, s1}, nil))
-	flush(one, 5, 0)
-	require.ErrorContains(t, settle(map[int]int{1: 1}, s1, s1, s1, s1), "could be")
-
-	for _, v := range []*VI{one, two} {
-		for _, done := range []func() (Completion, Taken){v.SendDone, v.ReceiveDone} {
-			for taken := Done; taken == Done; {
-				_, taken = done()
-			}
-		}
-		require.NoError(t, v.Destroy())
-	}
-	require.NoError(t, h.DestroyCompletionQueue(4))
-	require.Nil(t, h.CompletionQueue(4))
 }
 
 // Takes predicts whether a message finds a receive descriptor without an error.

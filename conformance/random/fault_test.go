@@ -4,6 +4,7 @@ package random_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,47 +40,28 @@ func isOperation(op layout.FrameOperation) func(layout.ViaHeader) bool {
 	}
 }
 
-// The random runs must find faults of cards, which check too little, of the
-// wire, and of the results that a program sees.
-func TestRandomOperationsFindFaults(t *testing.T) {
-	conformtest.OnDevices(t, randomOperationsFindFaults)
+// randomFault is a fault that the random runs must find: injected bugs of a
+// card, a fault of the wire, or changed observations.
+type randomFault struct {
+	name string
+	bugs bugs
+	lose func(int, []byte) bool
 }
 
-func randomOperationsFindFaults(t *testing.T, d driver.Device) {
-	// once changes the observations of a node, at the first opportunity.
-	once := func(change func(n *randomNode) bool) func(n *randomNode) {
-		done := false
-		return func(n *randomNode) {
-			if !done && n.node == 1 {
-				done = change(n)
-			}
-		}
-	}
-	// each offers the completions of a queue to change, one after the other.
-	each := func(queue int, change func(c []completion, i int) bool) func(n *randomNode) {
-		return once(func(n *randomNode) bool {
-			for pair := range randomPairs {
-				for i := range n.seen[pair][queue] {
-					if change(n.seen[pair][queue], i) {
-						return true
-					}
-				}
-			}
-			return false
-		})
-	}
-	for i, tt := range []struct {
-		name string
-		bugs bugs
-		lose func(int, []byte) bool
-	}{
+func randomFaults() []randomFault {
+	cards := []randomFault{
 		{"regions end one byte too late", bugs{bound: true}, nil},
 		{"the region's right is not checked", bugs{right: true}, nil},
 		{"the protection tag is not compared", bugs{tag: true}, nil},
 		{"deregistered handles stay valid", bugs{keep: true}, nil},
 		{"the VI's right is not checked", bugs{rdma: true}, nil},
 		{"the largest transfer size is not checked", bugs{max: true}, nil},
+	}
+	return slices.Concat(cards, wireFaults(), observedFaults())
+}
 
+func wireFaults() []randomFault {
+	return []randomFault{
 		{"a frame is lost", bugs{}, wireFault(50, flag(layout.ViaHeaderFlagsFirstMask), func([]byte, layout.ViaHeader) bool { return true })},
 		{"a byte of a send is wrong", bugs{}, wireFault(20, isOperation(layout.FrameOperationSend), func(f []byte, _ layout.ViaHeader) bool {
 			f[layout.HeaderBytes] ^= 0x80
@@ -105,7 +87,33 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			h.SetFlags(h.Flags() &^ layout.ViaHeaderFlagsLastMask)
 			return false
 		})},
+	}
+}
 
+func observedFaults() []randomFault {
+	// once changes the observations of a node, at the first opportunity.
+	once := func(change func(n *randomNode) bool) func(n *randomNode) {
+		done := false
+		return func(n *randomNode) {
+			if !done && n.node == 1 {
+				done = change(n)
+			}
+		}
+	}
+	// each offers the completions of a queue to change, one after the other.
+	each := func(queue int, change func(c []completion, i int) bool) func(n *randomNode) {
+		return once(func(n *randomNode) bool {
+			for pair := range randomPairs {
+				for i := range n.seen[pair][queue] {
+					if change(n.seen[pair][queue], i) {
+						return true
+					}
+				}
+			}
+			return false
+		})
+	}
+	return []randomFault{
 		{"completions out of order", bugs{observed: each(0, func(c []completion, i int) bool {
 			if i == 0 {
 				return false
@@ -155,7 +163,17 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 			n.states[3] = layout.VIStateError - n.states[3]
 			return true
 		})}, nil},
-	} {
+	}
+}
+
+// The random runs must find faults of cards, which check too little, of the
+// wire, and of the results that a program sees.
+func TestRandomOperationsFindFaults(t *testing.T) {
+	conformtest.OnDevices(t, randomOperationsFindFaults)
+}
+
+func randomOperationsFindFaults(t *testing.T, d driver.Device) {
+	for i, tt := range randomFaults() {
 		if testing.Short() && i%11 != 0 {
 			continue
 		}

@@ -490,20 +490,7 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 		v.Stop(0, 0)
 		w.vi(1-o.side, o.pair).Stop(0, 0)
 	case opSettle:
-		for pair, cut := range w.cut {
-			for side := range sides {
-				if v := w.vi(side, pair); cut && v != nil {
-					v.Cut()
-				}
-			}
-		}
-		for _, h := range w.fabric.Hosts {
-			for q := range randomQueues {
-				if c := h.CompletionQueue(q); c != nil && w.slow {
-					c.Polled()
-				}
-			}
-		}
+		w.settle()
 	case opRace:
 		peer := w.vi(1-o.side, o.pair)
 		v.Stop(stop.sent, stop.returned)
@@ -520,4 +507,22 @@ func (w *world) apply(o operation, e effect, stop stops) error {
 		}
 	}
 	return nil
+}
+
+// settle ends the connections without a link.
+func (w *world) settle() {
+	for pair, cut := range w.cut {
+		for side := range sides {
+			if v := w.vi(side, pair); cut && v != nil {
+				v.Cut()
+			}
+		}
+	}
+	for _, h := range w.fabric.Hosts {
+		for q := range randomQueues {
+			if c := h.CompletionQueue(q); c != nil && w.slow {
+				c.Polled()
+			}
+		}
+	}
 }
