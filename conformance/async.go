@@ -12,14 +12,14 @@ import (
 	"hvia/vipl"
 )
 
-// lostCases are programs whose 256 connections break at once.
+// lostCases break all 256 connections at once.
 var lostCases = []Scenario{
 	{Name: "fetched with ErrorWait", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
 	{Name: "delivered to a handler", client: func(e *Env) error { return lostClient(e, e.handleErrors) }, server: lostServer},
 	{Name: "of VIs that were destroyed", client: destroyedClient, server: lostServer},
 }
 
-// loseAll has all VIs of the card connected when the peer leaves.
+// loseAll connects all VIs of the card and waits until the peer leaves.
 func (e *Env) loseAll() (list []*vipl.VI, err error) {
 	for i := range e.NIC.Query().MaxVI {
 		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
@@ -27,7 +27,7 @@ func (e *Env) loseAll() (list []*vipl.VI, err error) {
 		list = append(list, v)
 	}
 	check(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("connected")))
-	// All are lost before the first one is asked for.
+	// All connections are lost before the first query.
 	for _, v := range list {
 		for {
 			i := must(v.Query(e.T))
@@ -40,8 +40,8 @@ func (e *Env) loseAll() (list []*vipl.VI, err error) {
 	return list, nil
 }
 
-// destroyedClient destroys what was lost before it fetches an error: what waits is
-// limited all the same, and the errors dropped are counted.
+// destroyedClient destroys the broken VIs before it fetches an error. The queue
+// stays within its limit, and an overflow report counts the dropped errors.
 func destroyedClient(e *Env) error {
 	const limit = 64
 	list := must(e.loseAll())
@@ -49,27 +49,27 @@ func destroyedClient(e *Env) error {
 		e.Is("disconnect", v.Disconnect(e.T), nil)
 		e.Is("destroy", v.Destroy(e.T), nil)
 	}
-	told := must(e.fetchErrors(nil))
-	e.That(fmt.Sprintf("%d errors wait", len(told)), len(told) <= limit+1)
-	e.That(fmt.Sprintf("%d errors", errorsIn(told)), errorsIn(told) == len(list))
+	reported := must(e.fetchErrors(nil))
+	e.That(fmt.Sprintf("%d errors wait", len(reported)), len(reported) <= limit+1)
+	e.That(fmt.Sprintf("%d errors", errorsIn(reported)), errorsIn(reported) == len(list))
 	return nil
 }
 
-// errorsIn counts errors, those that an overflow reports included.
-func errorsIn(told []driver.AsyncError) (n int) {
-	for _, a := range told {
+// errorsIn counts errors, including those that an overflow report counts.
+func errorsIn(reported []driver.AsyncError) (n int) {
+	for _, a := range reported {
 		n += max(a.Lost, 1)
 	}
 	return n
 }
 
-// lostClient collects the errors of lost connections: one of each VI.
+// lostClient collects one error of each broken VI.
 func lostClient(e *Env, collect func(done func([]driver.AsyncError) bool) ([]driver.AsyncError, error)) error {
 	list := must(e.loseAll())
-	told := must(collect(func(told []driver.AsyncError) bool { return len(told) >= len(list) }))
-	e.That(fmt.Sprintf("%d errors of %d VIs", len(told), len(list)), len(told) == len(list))
+	reported := must(collect(func(reported []driver.AsyncError) bool { return len(reported) >= len(list) }))
+	e.That(fmt.Sprintf("%d errors of %d VIs", len(reported), len(list)), len(reported) == len(list))
 	seen := map[int]bool{}
-	for _, a := range told {
+	for _, a := range reported {
 		e.That(fmt.Sprintf("a VI's lost connection, once: %+v", a), a.Code == layout.AsyncErrorConnectionLost && a.VI >= 0 && !seen[a.VI])
 		seen[a.VI] = true
 	}
@@ -90,7 +90,7 @@ func lostServer(e *Env) error {
 	return e.NIC.Close(e.T)
 }
 
-// connect connects a VI with one of a node whose program may not have got to its wait yet.
+// connect retries, because the node's program may not wait yet.
 func (e *Env) connect(v *vipl.VI, node int) (err error) {
 	for range Attempts {
 		_, err = v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.At(node, "test"), host.Second)
@@ -102,38 +102,38 @@ func (e *Env) connect(v *vipl.VI, node int) (err error) {
 	return err
 }
 
-// fetchErrors fetches what waits.
-func (e *Env) fetchErrors(func([]driver.AsyncError) bool) (told []driver.AsyncError, err error) {
+// fetchErrors fetches the queued errors.
+func (e *Env) fetchErrors(func([]driver.AsyncError) bool) (reported []driver.AsyncError, err error) {
 	for {
 		a, err := e.NIC.ErrorWait(e.T, 0)
 		if errors.Is(err, vipl.ErrTimeout) {
-			return told, nil
+			return reported, nil
 		}
 		if err != nil {
-			return told, err
+			return reported, err
 		}
-		told = append(told, a)
+		reported = append(reported, a)
 	}
 }
 
-// handleErrors has what waits delivered to a handler.
-func (e *Env) handleErrors(done func([]driver.AsyncError) bool) (told []driver.AsyncError, err error) {
+// handleErrors collects the queued errors with a handler.
+func (e *Env) handleErrors(done func([]driver.AsyncError) bool) (reported []driver.AsyncError, err error) {
 	e.Is("handler", e.NIC.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) {
 		a := driver.AsyncError{Code: d.Code, VI: -1, Lost: d.Lost}
 		if d.VI != nil {
 			a.VI = d.VI.Index()
 		}
-		told = append(told, a)
+		reported = append(reported, a)
 	}), nil)
 	for range Attempts {
-		if done(told) {
+		if done(reported) {
 			break
 		}
 		if _, err := e.NIC.ErrorWait(e.T, host.Microsecond); !errors.Is(err, vipl.ErrTimeout) {
-			return told, err
+			return reported, err
 		}
 	}
-	return told, nil
+	return reported, nil
 }
 
 const droppedMessages = 200

@@ -28,8 +28,9 @@ func TestEveryLostConnectionIsReportedOnTheCard(t *testing.T) {
 	t.Logf("wall %v", time.Since(start).Round(time.Millisecond))
 }
 
-// Errors that repeat without a limit, here messages without a receive descriptor,
-// are dropped while many wait. Their number is reported where they are missing.
+// Messages without a receive descriptor raise errors without a limit. The
+// library drops errors when its queue is full and reports their number in their
+// position.
 func TestDroppedErrorsAreReported(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		for _, handled := range []bool{false, true} {
@@ -47,7 +48,7 @@ func TestDroppedErrorsAreReported(t *testing.T) {
 					return p.Settled(1)
 				}, func(e *Env) error {
 					p := must(e.Serve(Writable))
-					for range 2 { // it overflows again after it was fetched
+					for range 2 { // the queue overflows again after the fetch
 						for range 2 {
 							check(p.Meet(0))
 						}
@@ -56,15 +57,15 @@ func TestDroppedErrorsAreReported(t *testing.T) {
 						if handled {
 							collect = e.handleErrors
 						}
-						told := must(collect(func(told []driver.AsyncError) bool { return errorsIn(told) >= droppedMessages }))
+						reported := must(collect(func(reported []driver.AsyncError) bool { return errorsIn(reported) >= droppedMessages }))
 						e.Is("default", e.NIC.ErrorCallback(nil), nil)
-						e.That(fmt.Sprintf("%d errors, those dropped included", errorsIn(told)), errorsIn(told) == droppedMessages)
-						if len(told) == 0 {
+						e.That(fmt.Sprintf("%d errors, those dropped included", errorsIn(reported)), errorsIn(reported) == droppedMessages)
+						if len(reported) == 0 {
 							return nil
 						}
-						last := told[len(told)-1]
+						last := reported[len(reported)-1]
 						e.That(fmt.Sprintf("the last one reports the overflow: %+v", last), last.Code == layout.AsyncErrorOverflow && last.VI == -1 && last.Lost > 1)
-						for _, a := range told[:len(told)-1] {
+						for _, a := range reported[:len(reported)-1] {
 							e.That(fmt.Sprintf("an empty queue: %+v", a), a.Code == layout.AsyncErrorReceiveQueueEmpty && a.VI == p.VI.Index() && a.Lost == 0)
 						}
 					}

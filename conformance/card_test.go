@@ -24,8 +24,8 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// The same run twice gives the same frames, wakes and times; another seed
-// scatters memory differently and must still work.
+// A repeated run gives the same frames, wakes and times. Another seed places
+// memory differently and must pass, too.
 func TestRunsOnTheCardRepeat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -44,7 +44,7 @@ const joinPath = "HVIA_TEST_JOIN"
 // joinedMains are the programs of runs in two processes.
 var joinedMains = []Main{remoteErrorClient, remoteErrorServer}
 
-// only leaves the programs of one node, and the names of the others.
+// only keeps the programs of one node, and just the names of the others.
 func only(node int, all []fabric.Program) []fabric.Program {
 	for i := range all {
 		if all[i].Node != node {
@@ -54,7 +54,7 @@ func only(node int, all []fabric.Program) []fabric.Program {
 	return all
 }
 
-// One process for each host gives the same run as one for both.
+// A run with one process for each host equals the run in a single process.
 func TestTwoProcessesOnTheCard(t *testing.T) {
 	if path := os.Getenv(joinPath); path != "" {
 		f, err := sim.Attach(t.Context(), path, bridge.Options{Name: "host1", Nodes: []int{1}})
@@ -101,8 +101,8 @@ func TestFreeModeOnTheCard(t *testing.T) {
 	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t), Fabric: sim.Config{Mode: sim.Free}}, Programs(compactClient, compactServer)...))
 }
 
-// Flip-flops and pins hold noise before the reset, another noise with each
-// seed: the card comes up whatever it is.
+// Flip-flops and pins hold random values before the reset. The card must come
+// up from all of them.
 func TestCardComesUpFromAnyNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -112,7 +112,7 @@ func TestCardComesUpFromAnyNoise(t *testing.T) {
 	}
 }
 
-// A fabric of one node has no cable: a connection attempt times out, and
+// A fabric of one node has no cable: a connection request times out, and
 // nothing else happens.
 func TestOneNodeOnTheCard(t *testing.T) {
 	if testing.Short() {
@@ -123,7 +123,7 @@ func TestOneNodeOnTheCard(t *testing.T) {
 	err := fabric.Run(ctx, fabric.RunConfig{Seed: conformtest.Seed(t)}, fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		e := must(endpoint.Open(t, h, endpoint.Config{Bytes: 4096}))
 		if err := e.Dial(t, vipl.At(1, "nobody"), host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
-			return fmt.Errorf("dial without a cable: %w, want a timeout", err)
+			return fmt.Errorf("dial without a cable: %w instead of a timeout", err)
 		}
 		return e.Close(t)
 	}})

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance holds a device, and the library on it, to VIPL: cases of
-// the 41 functions, each with the status that it must give, and scenarios, each
-// a program for two hosts. [Run] runs them on a [Target].
+// Package conformance checks a device and its library against VIPL. A case
+// calls one of the 41 functions and names the status it must return; a scenario
+// is a program for each of two hosts. [Run] runs both on a [Target].
 //
-// What a NIC need not have is named by the attribute that offers it. A NIC that
-// lacks it must reject the call: then the case is not supported, else it fails.
+// An attribute names each optional feature of a NIC. A NIC without the feature
+// must reject the call: the case is then not supported, otherwise it fails.
 package conformance
 
 import (
@@ -16,8 +16,8 @@ import (
 	"hvia/vipl"
 )
 
-// Case is a call of one function of VIPL, with a parameter or in a state, and
-// the status that it must give. The reference page is made of these.
+// Case is a call of one VIPL function, with a parameter or in a state, and the
+// status it must return. The reference page is generated from the cases.
 type Case struct {
 	Function string // of VIPL, without Vip
 	When     string
@@ -28,17 +28,17 @@ type Case struct {
 	call     func(f *fixture) error
 }
 
-// Need is what a NIC may lack.
+// Need is a feature that a NIC may lack.
 type Need struct {
 	Attribute string // of vipl.NICAttributes
 	Status    vipl.Status
 	has       func(vipl.NICAttributes) bool
-	// use is a call that a NIC without it rejects with Status; nil is the call of
-	// the case itself.
+	// use is the call that a NIC without the feature rejects with Status. If it
+	// is nil, that is the call of the case.
 	use func(e *Env) error
 }
 
-// rejected checks that the NIC rejects what it lacks.
+// rejected checks that the NIC rejects a feature it lacks.
 func (n *Need) rejected(got error) error {
 	if !has(got, n.Status) {
 		return fmt.Errorf("%s says that the NIC lacks this, but the call gives %s, want %v", n.Attribute, Text(got), n.Status)
@@ -88,7 +88,7 @@ func needReadAt(l vipl.ReliabilityLevel) *Need {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// has says whether a call ended with a status.
+// has reports whether a call returned a status.
 func has(got error, s vipl.Status) bool {
 	if got == nil {
 		return s == vipl.Success
@@ -96,7 +96,7 @@ func has(got error, s vipl.Status) bool {
 	return errors.Is(got, s)
 }
 
-// Statuses that many cases want.
+// Statuses of many cases.
 const (
 	success    = vipl.Success
 	invalid    = vipl.ErrInvalidParameter
@@ -104,7 +104,7 @@ const (
 	wrongState = vipl.ErrInvalidState
 )
 
-// allCases are those of all functions.
+// allCases returns the cases of all functions.
 func allCases() []Case {
 	var l caseList
 	for _, add := range []func(*caseList){
@@ -123,13 +123,13 @@ func (l *caseList) add(function, when string, want vipl.Status, call func(f *fix
 	return &l.cases[len(l.cases)-1]
 }
 
-// onNIC adds the cases that every function of a NIC handle has.
+// onNIC adds the cases common to all functions of a NIC handle.
 func (l *caseList) onNIC(function string, call func(f *fixture, n *vipl.NIC) error) {
 	l.add(function, "no NIC handle", invalid, func(f *fixture) error { return call(f, nil) })
 	l.add(function, "NIC handle was closed", invalid, func(f *fixture) error { return call(f, f.closedNIC()) })
 }
 
-// onVI adds the cases of a function of a VI: in each state.
+// onVI adds a case for each state of the VI.
 func (l *caseList) onVI(function string, wants map[string]vipl.Status, call func(f *fixture, v *vipl.VI) error) {
 	for _, s := range []string{stateNil, stateDestroyed, stateIdle, statePending, stateConnected, stateError} {
 		want, listed := wants[s]

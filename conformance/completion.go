@@ -13,8 +13,8 @@ import (
 	"hvia/vipl"
 )
 
-// completionScenarios are those of completion queues, notifications and waits that
-// sleep.
+// completionScenarios cover completion queues, notifications and sleeping
+// waits.
 var completionScenarios = []Scenario{
 	{Name: "completion queue", client: queuedClient, server: queuedServer},
 	{Name: "life of completion queues", client: cqLifeClient},
@@ -32,8 +32,8 @@ func init() {
 	}
 }
 
-// another makes one more VI that shares the peer's memory, and connects it: the
-// client dials, the server accepts.
+// Another connects one more VI that shares the peer's memory: the client dials,
+// the server accepts.
 func (p *Peer) Another(a vipl.VIAttributes, first int) (*Peer, error) {
 	q := &Peer{Env: p.Env, Mem: p.Mem, descriptors: p.descriptors, posted: first}
 	q.VI = must(p.NIC.CreateVI(p.T, a))
@@ -43,7 +43,7 @@ func (p *Peer) Another(a vipl.VIAttributes, first int) (*Peer, error) {
 	return q, q.Again()
 }
 
-// entry waits for an entry and checks what it names.
+// Entry waits for an entry and checks it.
 func (e *Env) Entry(what string, c *vipl.CQ, vi *vipl.VI, receive bool) {
 	got, err := c.Wait(e.T, host.Second)
 	e.Is(what, err, nil)
@@ -57,7 +57,7 @@ func (e *Env) nothing(what string, c *vipl.CQ) {
 	e.That(what+": no VI with it", got.VI == nil)
 }
 
-// taken takes the head of a queue whose entry has come: it must be done.
+// taken reaps the descriptor whose entry arrived and checks it.
 func (p *Peer) taken(what string, receive bool, want *vipl.Descriptor, o outcome) {
 	take := p.VI.SendDone
 	if receive {
@@ -69,7 +69,7 @@ func (p *Peer) taken(what string, receive bool, want *vipl.Descriptor, o outcome
 
 const queuedMessages = 48
 
-// queuedClient sends over two VIs in turn, and gets an answer to each message.
+// queuedClient sends over two VIs in turn and receives a reply to each message.
 func queuedClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	other := must(p.Another(Writable, 1024))
@@ -88,15 +88,15 @@ func queuedClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// queuedServer has one completion queue for both queues of two VIs.
+// queuedServer gives both queues of two VIs one completion queue.
 func queuedServer(e *Env) error {
 	c := must(e.NIC.CreateCQ(e.T, 100))
-	e.That(fmt.Sprintf("room for 100, rounded up, not %d", c.Entries()), c.Entries() == 128)
+	e.That(fmt.Sprintf("capacity 100, rounded up, not %d", c.Entries()), c.Entries() == 128)
 	tied := vipl.VIAttributes{EnableRDMAWrite: true, SendCQ: c, RecvCQ: c}
 	p := must(e.Serve(tied))
 	other := must(p.Another(tied, 1024))
 	e.nothing("nothing was posted", c)
-	e.Is("a wait in vain", errOf(c.Wait(e.T, 10*host.Microsecond)), vipl.ErrTimeout)
+	e.Is("a wait without a completion", errOf(c.Wait(e.T, 10*host.Microsecond)), vipl.ErrTimeout)
 	receives := map[*Peer]*vipl.Descriptor{}
 	for i, q := range []*Peer{p, other} {
 		receives[q] = must(q.Receive(4096*i, 4096))
@@ -113,7 +113,7 @@ func queuedServer(e *Env) error {
 		e.Entry(what, c, q.VI, true)
 		q.taken(what, true, receives[q], Received(n))
 		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[4096*(i%2):][:n], Pattern(n, i)))
-		// The client sends again when it has the answer, not before.
+		// The client sends the next message only after the reply.
 		e.nothing(what+": one entry for each completion", c)
 		receives[q] = must(q.Receive(4096*(i%2), 4096))
 		answer := must(q.Send(32768, 8))
@@ -170,7 +170,7 @@ func cqLifeClient(e *Env) error {
 	e.Is("close the other handle", stranger.Close(e.T), nil)
 	e.Is("done after the handle was closed", errOf(foreign.Done(e.T)), vipl.ErrInvalidParameter)
 
-	// All of the card, then one more.
+	// Create all CQs of the card, then one more.
 	var made []*vipl.CQ
 	for range q.MaxCQ {
 		c, err := e.NIC.CreateCQ(e.T, 2)
@@ -179,8 +179,8 @@ func cqLifeClient(e *Env) error {
 	}
 	e.Is("one more than there are", create(2), vipl.ErrResource)
 	e.Is("destroy one", made[q.MaxCQ/2].Destroy(e.T), nil)
-	e.Is("room again", create(2), nil)
-	return nil // the rest goes with the handle
+	e.Is("capacity again", create(2), nil)
+	return nil // closing the handle destroys the rest
 }
 
 const (
@@ -188,7 +188,7 @@ const (
 	resizeBurst  = 24
 )
 
-// resizeClient sends bursts; each may be sent when the server has room.
+// resizeClient sends a burst whenever the server has posted its receives.
 func resizeClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	for round := range resizeRounds {
@@ -202,8 +202,8 @@ func resizeClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// resizeServer gives its completion queue another size while messages come, and
-// misses none.
+// resizeServer resizes its completion queue while messages arrive, and misses
+// none.
 func resizeServer(e *Env) error {
 	c := must(e.NIC.CreateCQ(e.T, resizeBurst))
 	p := must(e.Serve(vipl.VIAttributes{RecvCQ: c}))
@@ -243,15 +243,15 @@ func overrunClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// overrunServer has too small a completion queue: entries are lost and told, and
-// nothing else.
+// overrunServer has too small a completion queue: the card drops entries,
+// reports each, and does no other harm.
 func overrunServer(e *Env) error {
 	c := must(e.NIC.CreateCQ(e.T, 2))
 	p := must(e.Serve(vipl.VIAttributes{RecvCQ: c}))
-	var told []vipl.ErrorDescriptor
+	var reported []vipl.ErrorDescriptor
 	for round := range 2 {
 		if round == 1 {
-			e.Is("handler", e.NIC.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) { told = append(told, d) }), nil)
+			e.Is("handler", e.NIC.ErrorCallback(func(_ *host.Thread, d vipl.ErrorDescriptor) { reported = append(reported, d) }), nil)
 		}
 		var posted []*vipl.Descriptor
 		for range overrunMessages {
@@ -260,7 +260,7 @@ func overrunServer(e *Env) error {
 		check(p.Meet(0))
 		check(p.Quiet())
 		for range c.Entries() {
-			e.Entry("what had room", c, p.VI, true)
+			e.Entry("an entry that fits", c, p.VI, true)
 		}
 		e.nothing("the rest was lost", c)
 		for _, d := range posted {
@@ -272,8 +272,8 @@ func overrunServer(e *Env) error {
 			}
 		}
 	}
-	e.That(fmt.Sprintf("told of each: %v", told), len(told) == overrunMessages-c.Entries())
-	for _, d := range told {
+	e.That(fmt.Sprintf("an error for each: %v", reported), len(reported) == overrunMessages-c.Entries())
+	for _, d := range reported {
 		e.That(fmt.Sprintf("as what it is: %+v", d),
 			d.Resource == vipl.ResourceCQ && d.Code == layout.AsyncErrorCatastrophic && d.CQ == c && d.VI == p.VI)
 	}
@@ -281,8 +281,8 @@ func overrunServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// flushedClient has every way of flushing enter its descriptors into completion
-// queues, those that the card has never seen included.
+// flushedClient flushes descriptors in every way and checks that each enters
+// its completion queue, including those the card has not fetched.
 func flushedClient(e *Env) error {
 	sends := must(e.NIC.CreateCQ(e.T, 64))
 	receives := must(e.NIC.CreateCQ(e.T, 64))
@@ -307,17 +307,17 @@ func flushedClient(e *Env) error {
 		return nil
 	}
 
-	// A disconnect.
+	// Disconnect.
 	check(post(5))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	flushed("a disconnect", 5, true)
-	// Sends on an idle VI.
+	// Post sends on an idle VI.
 	for range 3 {
 		must(p.Send(0, 4))
 	}
 	flushed("posted while idle", 3, false)
 
-	// A receive that the card cannot reach hides those behind it.
+	// A receive that the card cannot read hides those behind it.
 	check(p.Redial(1))
 	check(post(2))
 	hidden := p.Next()
@@ -331,7 +331,7 @@ func flushedClient(e *Env) error {
 		e.Is("what came before", errOf(p.VI.RecvDone(e.T)), nil)
 	}
 	flushed("behind a descriptor that cannot be reached", 3, true)
-	p.Asynchronous("it is told", layout.AsyncErrorPostDescriptor, p.VI)
+	p.Asynchronous("reported", layout.AsyncErrorPostDescriptor, p.VI)
 	p.InState("broken", vipl.ErrorState)
 	check(post(2))
 	flushed("posted in the error state", 2, true)
@@ -344,14 +344,14 @@ func flushedClient(e *Env) error {
 	check(post(3))
 	check(p.Meet(1))
 	flushed("the peer left", 3, true)
-	p.Asynchronous("it is told", layout.AsyncErrorConnectionLost, p.VI)
+	p.Asynchronous("reported", layout.AsyncErrorConnectionLost, p.VI)
 
-	// What the library completes comes behind what the card has completed before.
+	// Entries of the library follow earlier entries of the card.
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	check(post(1))
 	other := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
 	other.VI = must(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: receives}))
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil) // flushes
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil) // the card flushes the receive
 	unread := other.Next()
 	check(unread.SetReceive())
 	unread.Handle ^= 0x20
@@ -367,7 +367,7 @@ func flushedClient(e *Env) error {
 	e.Is("disconnect", other.VI.Disconnect(e.T), nil)
 	e.Is("destroy", other.VI.Destroy(e.T), nil)
 
-	// Entries of a VI that is gone are gone.
+	// Destroying a VI removes its entries.
 	check(post(3))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 	for range 3 {
@@ -401,8 +401,8 @@ func flushedServer(e *Env) error {
 
 const notified = 6
 
-// notifyClient sends when it is told to, at a distance at which each message is
-// an interrupt of its own.
+// notifyClient sends on request, so far apart that each message raises a
+// separate interrupt.
 func notifyClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	other := must(p.Another(Writable, 1024))
@@ -424,13 +424,13 @@ func notifyServer(e *Env) error {
 	e.Is("no handler", p.VI.RecvNotify(e.T, nil), vipl.ErrInvalidParameter)
 	e.Is("nothing registered", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
 
-	// One registration is one completion, in order.
-	var posted, told []*vipl.Descriptor
+	// Each registration reports one completion, in order.
+	var posted, reported []*vipl.Descriptor
 	var calls []int
 	register := func(number int) {
 		e.Is("register", p.VI.RecvNotify(e.T, func(t *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
 			e.That("on the thread of the call, with its VI", t == e.T && v == p.VI)
-			told, calls = append(told, d), append(calls, number)
+			reported, calls = append(reported, d), append(calls, number)
 		}), nil)
 	}
 	for range notified {
@@ -439,25 +439,25 @@ func notifyServer(e *Env) error {
 	for i := range notified - 2 {
 		register(i)
 	}
-	e.That("nothing has come", len(told) == 0)
+	e.That("nothing has come", len(reported) == 0)
 	check(p.Meet(0))
-	for len(told) < notified-2 {
-		before := len(told)
+	for len(reported) < notified-2 {
+		before := len(reported)
 		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", before)
-		e.That("as many as were told of", len(told) > before)
+		e.That("as many as were reported", len(reported) > before)
 	}
 	check(p.Quiet())
 	e.Is("no registration is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
-	// What is there already is told at once.
+	// A registration reports at once if a completion waits already.
 	register(notified - 2)
 	register(notified - 1)
-	e.That(fmt.Sprintf("all in order: %v", calls), slices.Equal(told, posted) && slices.IsSorted(calls) && len(calls) == notified)
-	for _, d := range told {
+	e.That(fmt.Sprintf("all in order: %v", calls), slices.Equal(reported, posted) && slices.IsSorted(calls) && len(calls) == notified)
+	for _, d := range reported {
 		e.That("complete", d.Status()&vipl.DescriptorDone != 0 && d.Status()&vipl.DescriptorErrorMask == 0 && d.Length() == 4)
 	}
 	e.Is("they were taken", errOf(p.VI.RecvDone(e.T)), vipl.ErrDescriptor)
 
-	// A completion queue, with a handler that registers itself again.
+	// The handler of a completion queue registers itself again.
 	for range notified {
 		must(tied.Receive(0, 4))
 	}
@@ -477,7 +477,7 @@ func notifyServer(e *Env) error {
 	e.Is("disconnect", tied.VI.Disconnect(e.T), nil)
 	e.Is("destroy the VI", tied.VI.Destroy(e.T), nil)
 	e.Is("destroying the completion queue cancels", c.Destroy(e.T), nil)
-	// Its number is used again, and its registration is not served any more.
+	// A new queue reuses the number. The old queue's registration is gone.
 	again := must(e.NIC.CreateCQ(e.T, 4))
 	idle := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
 	idle.VI = must(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: again}))
@@ -497,8 +497,8 @@ func notifyServer(e *Env) error {
 	e.Is("destroy", idle.VI.Destroy(e.T), nil)
 	e.Is("destroy", again.Destroy(e.T), nil)
 
-	// A wait on another queue calls handlers too; a broken VI ends all.
-	if posted, told, calls = nil, nil, nil; true {
+	// A wait on another queue calls handlers, too. A broken VI completes all.
+	if posted, reported, calls = nil, nil, nil; true {
 		for range notified + 1 {
 			posted = append(posted, must(p.Receive(0, 4)))
 		}
@@ -507,18 +507,18 @@ func notifyServer(e *Env) error {
 		register(i)
 	}
 	check(p.Meet(0))
-	err = p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(told) == notified })
+	err = p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(reported) == notified })
 	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
-	for len(told) < notified {
-		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(told))
+	for len(reported) < notified {
+		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(reported))
 	}
-	e.That("in order", slices.Equal(told, posted[:notified]))
+	e.That("in order", slices.Equal(reported, posted[:notified]))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	if len(told) == notified {
-		e.Is("a flushed descriptor is told of", e.NIC.NotifyWait(e.T, host.Second), nil)
+	if len(reported) == notified {
+		e.Is("a flushed descriptor is reported", e.NIC.NotifyWait(e.T, host.Second), nil)
 	}
-	e.That("flushed", len(told) == notified+1 && told[notified].Status()&vipl.Flushed != 0)
-	// Registrations of a VI that is destroyed are cancelled.
+	e.That("flushed", len(reported) == notified+1 && reported[notified].Status()&vipl.Flushed != 0)
+	// Destroying a VI cancels its registrations.
 	register(99)
 	e.Is("destroy", p.VI.Destroy(e.T), nil)
 	e.Is("notify on a destroyed VI", p.VI.SendNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
@@ -546,7 +546,8 @@ func sleepClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// sleepServer waits asleep, for messages and for what ends a wait otherwise.
+// sleepServer sleeps until a message arrives, the time is up or the peer
+// leaves.
 func sleepServer(e *Env) error {
 	c := must(e.NIC.CreateCQ(e.T, 64))
 	c.Blocking.Store(true)
@@ -560,12 +561,12 @@ func sleepServer(e *Env) error {
 		}
 	}
 	before := e.T.Now()
-	e.Is("a wait in vain", errOf(p.VI.RecvWait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
+	e.Is("a wait without a completion", errOf(p.VI.RecvWait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
 	if e.T.Timed() {
 		e.That("for as long as it says", e.T.Now()-before >= 100*host.Microsecond && e.T.Now()-before < 200*host.Microsecond)
 	}
 	e.Is("a wait of no time", errOf(p.VI.RecvWait(e.T, 0)), vipl.ErrTimeout)
-	e.Is("a wait in vain for an entry", errOf(c.Wait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
+	e.Is("an entry that does not come", errOf(c.Wait(e.T, 100*host.Microsecond)), vipl.ErrTimeout)
 	check(p.Meet(0))
 	for i := range slept {
 		p.Take(fmt.Sprintf("message %d", i), posted[0][i], Received(4000*i))
@@ -576,7 +577,7 @@ func sleepServer(e *Env) error {
 		tied.taken(fmt.Sprintf("message %d", i), true, posted[1][i], Received(4000*i))
 	}
 	check(p.Meet(0))
-	// The peer leaves: both waits end.
+	// The peer leaves, which ends both waits.
 	for range 2 {
 		d, err := p.VI.RecvWait(e.T, host.Second)
 		e.Flushed("the peer left", d, err)

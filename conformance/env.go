@@ -12,10 +12,10 @@ import (
 	"hvia/vipl"
 )
 
-// main is a program; require ends it by panic-free Goexit, so it hands errors back instead.
+// Main is the program of a node.
 type Main func(e *Env) error
 
-// env is what a test program has at hand: an open NIC and shorthands.
+// Env is the environment of a test program: an open NIC and shorthands.
 type Env struct {
 	T    *host.Thread
 	H    *driver.Host
@@ -23,10 +23,10 @@ type Env struct {
 	Fail []error
 }
 
-// is notes a call whose error is not the one wanted.
+// Is records a call that did not return the wanted error.
 func (e *Env) Is(what string, got, want error) {
 	if !errors.Is(got, want) {
-		e.Fail = append(e.Fail, errors.New(what+": got "+Text(got)+", want "+Text(want)))
+		e.Fail = append(e.Fail, errors.New(what+": got "+Text(got)+", wanted "+Text(want)))
 	}
 }
 
@@ -43,10 +43,11 @@ func Text(err error) string {
 	return "'" + err.Error() + "'"
 }
 
-// onMvia says that the host's VIs are in its kernel.
+// onMvia reports whether the host's kernel implements the VIs.
 func (e *Env) onMvia() bool { return e.H.Device() == driver.DeviceMvia }
 
-// peer is one end of a connection, with a registered buffer and room for descriptors.
+// Peer is one end of a connection, with a registered buffer and memory for
+// descriptors.
 type Peer struct {
 	*Env
 	VI          *vipl.VI
@@ -72,14 +73,15 @@ func (e *Env) Prepare(a vipl.VIAttributes) (*Peer, error) {
 	return p, err
 }
 
-// serve waits for a connection and accepts it.
+// Serve waits for a connection and accepts it.
 func (e *Env) Serve(a vipl.VIAttributes) (*Peer, error) {
 	p := must(e.Prepare(a))
 	r := must(e.NIC.ConnectWait(e.T, vipl.NetAddress{Host: e.NIC.Query().LocalAddress, Discriminator: "test"}, vipl.Infinite))
 	return p, r.Accept(e.T, p.VI)
 }
 
-// dial connects to node, whose program may not have got to its wait yet.
+// Dial connects to a node. It retries, because the node's program may not wait
+// yet.
 func (e *Env) Dial(node int, a vipl.VIAttributes) (*Peer, error) {
 	p := must(e.Prepare(a))
 	return p, p.Redial(node)
@@ -87,10 +89,10 @@ func (e *Env) Dial(node int, a vipl.VIAttributes) (*Peer, error) {
 
 var Writable = vipl.VIAttributes{EnableRDMAWrite: true}
 
-// raw is a descriptor's memory, for what its setters do not make.
+// Raw returns a descriptor's memory, to write values that its setters reject.
 func Raw(d *vipl.Descriptor) layout.Descriptor { return d.Bytes() }
 
-// next returns a fresh descriptor.
+// Next returns a fresh descriptor.
 func (p *Peer) Next() *vipl.Descriptor {
 	d, err := p.descriptors.Descriptor(p.posted%2048*vipl.DescriptorBytes, 1)
 	if err != nil {
@@ -100,8 +102,8 @@ func (p *Peer) Next() *vipl.Descriptor {
 	return d
 }
 
-// address tells the peer where to write: through the mailbox, as programs tell
-// each other in other ways before there is any receive.
+// Remote is an address that a program sends to its peer through the mailbox, as
+// programs use another channel before they post a receive.
 type Remote struct {
 	Address uint64
 	Handle  vipl.MemHandle
@@ -123,14 +125,14 @@ func (p *Peer) Hear() (Remote, error) {
 	return Remote{s.Address(), vipl.MemHandle(s.Handle())}, nil
 }
 
-// write posts one RDMA write.
+// Write posts one RDMA write.
 func (p *Peer) Write(offset, n int, to Remote, at int) (*vipl.Descriptor, error) {
 	d := p.Next()
 	d.SetRDMAWrite(to.Address+uint64(at), to.Handle, p.Mem.Segment(offset, n))
 	return d, p.VI.PostSend(p.T, d)
 }
 
-// settled waits for the other side's last message before a program ends.
+// Settled waits for the other side's last message before the program ends.
 func (p *Peer) Settled(node int) error {
 	check(p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("end")))
 	m, ok, err := p.T.Receive(host.Second)
@@ -140,12 +142,13 @@ func (p *Peer) Settled(node int) error {
 	return err
 }
 
-// openMemory registers the peer's buffer once more, with all rights for the other side.
+// openMemory registers the peer's buffer once more, with all rights for the
+// other side.
 func (p *Peer) openMemory() (*vipl.Region, error) {
 	return p.NIC.RegisterBuffer(p.T, p.buf, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
-// tellRegion is tell for another region than the buffer's first one.
+// tellRegion is Tell for another region of the buffer.
 func (p *Peer) tellRegion(node int, r *vipl.Region) error {
 	return (&Peer{Env: p.Env, Mem: r}).Tell(node)
 }

@@ -13,8 +13,8 @@ import (
 	"hvia/vipl"
 )
 
-// fixture is what a case has: its NIC handle, a partner on node 1, and another
-// thread of node 0.
+// fixture is the environment of a case: a NIC handle, a partner on node 1, and
+// another thread of node 0.
 type fixture struct {
 	*Env
 	nic   *vipl.NIC
@@ -23,18 +23,18 @@ type fixture struct {
 	later chan func(t *host.Thread)
 }
 
-// partner has the program on node 1 do something.
+// partner sends a command to the program on node 1.
 func (f *fixture) partner(words ...string) {
 	check(f.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte(strings.Join(words, " "))))
 }
 
-// soon has another thread of node 0 do something a little later.
+// soon makes another thread of node 0 act a little later.
 func (f *fixture) soon(do func(t *host.Thread)) {
 	f.later <- do
 	check(f.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 }
 
-// here is this row's address, there the partner's.
+// here is the address of this case, there that of the partner.
 func (f *fixture) here() vipl.NetAddress {
 	return vipl.At(0, f.name)
 }
@@ -47,7 +47,7 @@ func (f *fixture) create(a vipl.VIAttributes) *vipl.VI {
 	return must(f.nic.CreateVI(f.T, a))
 }
 
-// request connects, for a partner that is about to wait.
+// request connects. It retries, because the partner may not wait yet.
 func (f *fixture) request(v *vipl.VI) error {
 	for range Attempts {
 		_, err := v.ConnectRequest(f.T, f.here(), f.there(), 20*host.Millisecond)
@@ -101,12 +101,12 @@ func (f *fixture) in(state string, a vipl.VIAttributes) *vipl.VI {
 	return v
 }
 
-// region registers the row's memory.
+// region registers the memory of the case.
 func (f *fixture) region() *vipl.Region {
 	return must(f.nic.RegisterBuffer(f.T, f.buf, vipl.MemAttributes{}))
 }
 
-// receive returns a receive descriptor of the row's memory.
+// receive returns a receive descriptor in the memory of the case.
 func (f *fixture) receive() *vipl.Descriptor {
 	r := f.region()
 	d := must(r.Descriptor(0, 1))
@@ -114,7 +114,7 @@ func (f *fixture) receive() *vipl.Descriptor {
 	return d
 }
 
-// send returns a send descriptor of the row's memory.
+// send returns a send descriptor in the memory of the case.
 func (f *fixture) send() *vipl.Descriptor {
 	r := f.region()
 	d := must(r.Descriptor(1024, 1))
@@ -122,7 +122,8 @@ func (f *fixture) send() *vipl.Descriptor {
 	return d
 }
 
-// closedNIC returns a handle that was closed, otherNIC a second one of the same NIC.
+// closedNIC returns a closed handle, otherNIC a second open one of the same
+// NIC.
 func (f *fixture) closedNIC() *vipl.NIC {
 	n := must(vipl.OpenNIC(f.T, f.H))
 	check(n.Close(f.T))
@@ -182,7 +183,7 @@ func (e *Env) partner(words []string) error {
 		case words[0] == "reject":
 			return r.Reject(e.T)
 		}
-		// What was sent before the peer has a receive is lost: one is there.
+		// The card drops a message that finds no receive, so post one first.
 		b := must(e.NIC.Alloc(e.T, 4096))
 		m := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
 		for i := range 4 {
@@ -200,7 +201,7 @@ func (e *Env) partner(words []string) error {
 		}
 		for range Attempts {
 			if _, err := v.ConnectRequest(e.T, here, there, timeout); !errors.Is(err, vipl.ErrNoMatch) {
-				return nil // what becomes of it is the row's business
+				return nil // the case checks how it ends
 			}
 			check(e.T.Sleep(100 * host.Microsecond))
 		}
@@ -214,7 +215,7 @@ func (e *Env) partner(words []string) error {
 	return errors.New("what is that?")
 }
 
-// deadTag returns a tag that was destroyed.
+// deadTag returns a destroyed tag.
 func (f *fixture) deadTag() vipl.Ptag {
 	tag := must(f.nic.CreatePtag(f.T))
 	check(f.nic.DestroyPtag(f.T, tag))

@@ -15,7 +15,7 @@ import (
 // tooLong has a discriminator of 33 bytes.
 var tooLong = vipl.At(1, strings.Repeat("x", driver.MaxDiscriminator+1))
 
-// waitCases are those of a server that waits.
+// waitCases are the cases of ConnectWait.
 func waitCases(l *caseList) {
 	l.onNIC("ConnectWait", func(f *fixture, n *vipl.NIC) error { _, err := n.ConnectWait(f.T, f.here(), 0); return err })
 	l.add("ConnectWait", "a request comes", success, func(f *fixture) error {
@@ -38,13 +38,13 @@ func waitCases(l *caseList) {
 	})
 }
 
-// asked returns a request of the partner.
+// asked returns a request from the partner.
 func (f *fixture) asked(how string) *vipl.ConnectionRequest {
 	f.partner(how, f.name)
 	return must(f.nic.ConnectWait(f.T, f.here(), 20*host.Millisecond))
 }
 
-// acceptCases are those of ConnectAccept.
+// acceptCases are the cases of ConnectAccept.
 func acceptCases(l *caseList) {
 	l.add("ConnectAccept", "VI: Idle", success, func(f *fixture) error { return f.asked("request").Accept(f.T, f.create(vipl.VIAttributes{})) })
 	for _, s := range []string{statePending, stateConnected, stateError} {
@@ -91,7 +91,7 @@ func acceptCases(l *caseList) {
 	})
 }
 
-// rejectCases are those of ConnectReject.
+// rejectCases are the cases of ConnectReject.
 func rejectCases(l *caseList) {
 	l.add("ConnectReject", "a request", success, func(f *fixture) error { return f.asked("request").Reject(f.T) })
 	l.add("ConnectReject", "no request", invalid, func(f *fixture) error { return (*vipl.ConnectionRequest)(nil).Reject(f.T) })
@@ -107,7 +107,7 @@ func rejectCases(l *caseList) {
 	})
 }
 
-// requestCases are those of a client, and of leaving.
+// requestCases are the cases of ConnectRequest and Disconnect.
 func requestCases(l *caseList) {
 	l.onVI("ConnectRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
 		if v == nil {
@@ -116,7 +116,7 @@ func requestCases(l *caseList) {
 		f.name += "'"
 		f.partner("accept", f.name)
 		err := f.request(v)
-		if err != nil { // the partner waits for one that comes
+		if err != nil { // the partner waits for a request
 			check(f.request(f.create(vipl.VIAttributes{})))
 		}
 		return err

@@ -10,7 +10,7 @@ import (
 	"hvia/vipl"
 )
 
-// cqCases are those of completion queues.
+// cqCases are the cases of completion queues.
 func cqCases(l *caseList) {
 	l.onNIC("CreateCQ", func(f *fixture, n *vipl.NIC) error { _, err := n.CreateCQ(f.T, 4); return err })
 	for _, c := range []struct {
@@ -20,7 +20,7 @@ func cqCases(l *caseList) {
 		l.add("CreateCQ", fmt.Sprintf("EntryCount: %d", c.entries), c.want, func(f *fixture) error {
 			q, err := f.nic.CreateCQ(f.T, c.entries)
 			if err == nil && q.Entries() < c.entries {
-				err = fmt.Errorf("it has room for %d entries", q.Entries())
+				err = fmt.Errorf("its capacity is %d entries", q.Entries())
 			}
 			return err
 		})

@@ -9,7 +9,7 @@ import (
 	"hvia/vipl"
 )
 
-// tagCases are those of protection tags.
+// tagCases are the cases of protection tags.
 func tagCases(l *caseList) {
 	l.onNIC("CreatePtag", func(f *fixture, n *vipl.NIC) error { _, err := n.CreatePtag(f.T); return err })
 	l.add("CreatePtag", "a NIC handle", success, func(f *fixture) error { _, err := f.nic.CreatePtag(f.T); return err })
@@ -66,7 +66,7 @@ var memAttributes = []struct {
 	}},
 }
 
-// registerCases are those of RegisterMem.
+// registerCases are the cases of RegisterMem.
 func registerCases(l *caseList) {
 	l.onNIC("RegisterMem", func(f *fixture, n *vipl.NIC) error {
 		return errOf(n.RegisterMem(f.T, f.buf.Address(), 16, vipl.MemAttributes{}))
@@ -110,7 +110,7 @@ func registerCases(l *caseList) {
 	}
 }
 
-// regionCases are those of registered memory.
+// regionCases are the cases of registered memory.
 func regionCases(l *caseList) {
 	for _, way := range []struct {
 		function string

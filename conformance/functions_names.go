@@ -11,7 +11,7 @@ import (
 	"hvia/vipl"
 )
 
-// errorCases are those of asynchronous errors, management and names.
+// errorCases are the cases of asynchronous errors, management and names.
 func errorCases(l *caseList) {
 	handler := func(*host.Thread, vipl.ErrorDescriptor) {}
 	l.onNIC("ErrorCallback", func(_ *fixture, n *vipl.NIC) error { return n.ErrorCallback(handler) })

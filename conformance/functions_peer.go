@@ -11,13 +11,13 @@ import (
 	"hvia/vipl"
 )
 
-// peerWay is a function that takes the result of ConnectPeerRequest.
+// peerWay is a function that returns the result of ConnectPeerRequest.
 type peerWay struct {
 	function string
 	call     func(f *fixture, v *vipl.VI) (vipl.VIAttributes, error)
 }
 
-// peerCases are those of connections between peers.
+// peerCases are the cases of peer-to-peer connections.
 func peerCases(l *caseList) {
 	l.onVI("ConnectPeerRequest", onlyIdle, func(f *fixture, v *vipl.VI) error {
 		return v.ConnectPeerRequest(f.T, f.here(), f.there(), host.Millisecond)
@@ -59,7 +59,7 @@ func peerCases(l *caseList) {
 	})
 }
 
-// resultCases are those of a function that takes the result.
+// resultCases are the cases of a function that returns the result.
 func resultCases(l *caseList, way peerWay) {
 	l.add(way.function, "the remote host is the own one", vipl.ErrNotReachable, func(f *fixture) error {
 		v, began := f.create(vipl.VIAttributes{}), f.T.Now()
@@ -98,7 +98,7 @@ func resultCases(l *caseList, way peerWay) {
 			if err == nil && a.MaxTransferSize != 65536 {
 				return fmt.Errorf("the peer's attributes are %+v", a)
 			}
-			if c.partner == "ignore" { // it waits on
+			if c.partner == "ignore" { // the partner keeps waiting
 				_, none := v.ConnectRequest(f.T, f.here(), f.there(), host.Millisecond)
 				f.Is("the server", none, vipl.ErrTimeout)
 			}

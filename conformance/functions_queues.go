@@ -11,7 +11,7 @@ import (
 	"hvia/vipl"
 )
 
-// workQueue is one of a VI's two, with its functions.
+// workQueue is one of a VI's two queues, with its functions.
 type workQueue struct {
 	post, done, wait, notify string
 	tied                     func(c *vipl.CQ) vipl.VIAttributes
@@ -49,7 +49,7 @@ var workQueues = []workQueue{
 	},
 }
 
-// queueCases are those of work queues.
+// queueCases are the cases of work queues.
 func queueCases(l *caseList) {
 	for _, q := range workQueues {
 		q.postCases(l)
@@ -88,7 +88,7 @@ func (q workQueue) postCases(l *caseList) {
 
 }
 
-// takeCases are those of a function that takes a descriptor.
+// takeCases are the cases of a function that reaps a descriptor.
 func (q workQueue) takeCases(l *caseList, function string, take func(f *fixture, v *vipl.VI) (*vipl.Descriptor, error)) {
 	l.onVI(function, inAnyState(vipl.ErrDescriptor), func(f *fixture, v *vipl.VI) error { // of an empty queue
 		d, err := take(f, v)
@@ -143,7 +143,7 @@ func (q workQueue) doneCases(l *caseList) {
 			v := f.in(stateConnected, vipl.VIAttributes{})
 			check(q.doPost(f, v, q.descriptor(f)))
 			return errOf(q.doDone(f, v))
-		}).Only = driver.DeviceHvia // the kernel of M-VIA has seen to it by then
+		}).Only = driver.DeviceHvia // the kernel of M-VIA has processed it by then
 		l.add(q.wait, "right behind the post, timeout 0", vipl.ErrTimeout, func(f *fixture) error {
 			v := f.in(stateConnected, vipl.VIAttributes{})
 			check(q.doPost(f, v, q.descriptor(f)))

@@ -17,7 +17,7 @@ func simulated(t *testing.T, d driver.Device) Target {
 	return Simulated(string(d), fabric.RunConfig{Device: d, Seed: conformtest.Seed(t)})
 }
 
-// Every function gives the status that the table says, on fake cards and on M-VIA.
+// Every function returns the status of the table, on fake cards and on M-VIA.
 func TestFunctions(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { functionsOn(t, fakeTarget(d)) })
 }
@@ -32,12 +32,12 @@ func functionsOn(t *testing.T, target Target) {
 	ctx, cancel := conformtest.WithLimit(t)
 	defer cancel()
 	require.NoError(t, Run(ctx, target, func(name string) bool { return !strings.HasPrefix(name, ScenarioGroup) }, func(r Result) {
-		t.Run(r.Name(), func(t *testing.T) { judge(t, target, r) })
+		t.Run(r.Name(), func(t *testing.T) { verify(t, target, r) })
 	}), "replay with HVIA_SEED=%d", conformtest.Seed(t))
 }
 
-// judge makes a test's result of a verdict. The card lacks nothing.
-func judge(t *testing.T, target Target, r Result) {
+// verify turns a verdict into a test result. The card lacks nothing.
+func verify(t *testing.T, target Target, r Result) {
 	t.Helper()
 	switch {
 	case r.Verdict == NotSupported && target.Device == driver.DeviceMvia:

@@ -9,7 +9,7 @@ import (
 	"hvia/vipl"
 )
 
-// nicCases are those of NIC handles.
+// nicCases are the cases of NIC handles.
 func nicCases(l *caseList) {
 	l.add("OpenNic", "a host", success, func(f *fixture) error { return f.foreign(func(*vipl.NIC) error { return nil }) })
 	l.add("OpenNic", "no host", invalid, func(f *fixture) error { _, err := vipl.OpenNIC(f.T, nil); return err })
@@ -29,7 +29,7 @@ func nicCases(l *caseList) {
 	})
 }
 
-// viCases are those of a VI and its attributes.
+// viCases are the cases of a VI and its attributes.
 func viCases(l *caseList) {
 	l.onNIC("CreateVi", func(f *fixture, n *vipl.NIC) error { _, err := n.CreateVI(f.T, vipl.VIAttributes{}); return err })
 	l.add("CreateVi", "default attributes", success, func(f *fixture) error { _, err := f.nic.CreateVI(f.T, vipl.VIAttributes{}); return err })
@@ -72,7 +72,7 @@ func viCases(l *caseList) {
 	})
 }
 
-// attributeCases are those of a function that takes the attributes of a VI.
+// attributeCases are the cases of a function that sets the attributes of a VI.
 func attributeCases(l *caseList, function string, set func(f *fixture, a vipl.VIAttributes) error) {
 	for _, c := range []struct {
 		when string

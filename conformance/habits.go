@@ -12,8 +12,8 @@ import (
 	"hvia/vipl"
 )
 
-// habit is something that programs written for other providers count on, beyond
-// the text of the specification.
+// habit is a behaviour that programs for other providers rely on, beyond the
+// text of the specification.
 type habit struct {
 	name           string
 	client, server Main
@@ -36,7 +36,8 @@ var habits = []habit{
 
 const habitMessages = 8
 
-// sinkHabit accepts what comes, each time anew, sends and takes some messages, and ends with the client.
+// sinkHabit accepts a connection in each round, exchanges a few messages, and
+// ends with the client.
 func sinkHabit(e *Env) error {
 	p := must(e.Prepare(Writable))
 	for {
@@ -57,7 +58,7 @@ func sinkHabit(e *Env) error {
 			d := must(p.Send(4096, 64))
 			got, err := p.VI.SendWait(e.T, host.Second)
 			e.That("in order", got == d)
-			if err != nil { // the client has what it wanted and left
+			if err != nil { // the client is done and has left
 				break
 			}
 		}
@@ -72,7 +73,7 @@ func sinkHabit(e *Env) error {
 	}
 }
 
-// drained disconnects and takes every descriptor back, as all clients do.
+// drained disconnects and reaps every descriptor, as all clients do.
 func (p *Peer) drained() error {
 	check(p.VI.Disconnect(p.T))
 	for _, take := range []func(*host.Thread) (*vipl.Descriptor, error){p.VI.RecvDone, p.VI.SendDone} {
@@ -87,7 +88,7 @@ func (p *Peer) drained() error {
 	return nil
 }
 
-// met prepares receives and connects.
+// met posts receives and connects.
 func (e *Env) met(a vipl.VIAttributes) (*Peer, []*vipl.Descriptor, error) {
 	p := must(e.Prepare(a))
 	var list []*vipl.Descriptor
@@ -97,7 +98,7 @@ func (e *Env) met(a vipl.VIAttributes) (*Peer, []*vipl.Descriptor, error) {
 	return p, list, p.Redial(1)
 }
 
-// heard takes the server's messages.
+// heard reaps the server's messages.
 func (p *Peer) heard(list []*vipl.Descriptor) {
 	for i, d := range list {
 		p.Take(fmt.Sprintf("message %d", i), d, Received(64))
@@ -108,7 +109,8 @@ func (p *Peer) heard(list []*vipl.Descriptor) {
 func compactHabit(e *Env) error {
 	e.That("the size of a descriptor", vipl.DescriptorBytes == 64 && layout.DescriptorAlignment == 64)
 	p := must(e.Prepare(Writable))
-	// Descriptor, buffer, descriptor, buffer and so on, without a gap, then descriptors only.
+	// Descriptors and buffers alternate without a gap; the last slots hold
+	// descriptors only.
 	var list []*vipl.Descriptor
 	for i := range habitMessages {
 		d := must(p.Mem.Descriptor(128*i, 1))
@@ -150,7 +152,7 @@ func noMatchHabit(e *Env) error {
 	return p.drained()
 }
 
-// discriminatorHabit: the server checks who asks.
+// discriminatorHabit makes the server check the client's discriminator.
 func discriminatorHabit(e *Env) error {
 	p, list := must2(e.met(Writable))
 	p.heard(list)
@@ -181,7 +183,7 @@ func entryHabit(e *Env) error {
 	for range habitMessages {
 		must(p.Send(4096, 32))
 	}
-	// Both kinds come; without an entry there is nothing to take, and each entry is for one.
+	// Both kinds of entries arrive, and each allows exactly one reap.
 	var sends, receives int
 	for sends+receives < 2*habitMessages {
 		got, err := c.Wait(e.T, host.Second)
@@ -213,7 +215,7 @@ func reuseHabit(e *Env) error {
 	p.Take("second", again, Received(64))
 	check(e.T.Sleep(host.Millisecond))
 	e.That("nobody has written to it", bytes.Equal(d.Bytes(), bytes.Repeat([]byte{0xee}, len(d.Bytes()))))
-	// And it can be posted again as it lies there.
+	// The program can post the descriptor again, unchanged.
 	for range 4 {
 		check(errors.Join(d.SetSend(p.Mem.Segment(4096, 32)), p.VI.PostSend(e.T, d)))
 		p.Sent("the same descriptor", d, outcome{operation: layout.StatusOperationSend, length: 32})
@@ -224,7 +226,7 @@ func reuseHabit(e *Env) error {
 func handleHabit(e *Env) error {
 	b := must(e.NIC.Alloc(e.T, 8192))
 	handles := map[vipl.MemHandle]bool{}
-	// More than there are entries, so that each comes again.
+	// Register more often than the table has entries, so each entry is reused.
 	for i := range 3 * e.NIC.Query().MaxRegisterRegions / 2 {
 		one := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
 		two := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{EnableRDMAWrite: true}))
@@ -236,7 +238,7 @@ func handleHabit(e *Env) error {
 	return e.NIC.Free(e.T, b)
 }
 
-// zeroHabit: descriptors are in a region without attributes as ever; here the buffer is, too.
+// zeroHabit registers the buffer, like the descriptors, without attributes.
 func zeroHabit(e *Env) error {
 	p := must(e.Prepare(vipl.VIAttributes{Ptag: 0}))
 	own := must(e.NIC.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{}))
@@ -269,7 +271,7 @@ func linkHabit(e *Env) error {
 		e.That(fmt.Sprintf("descriptor %d is linked to the next", i), Raw(d).Next() == list[i+1].Address && Raw(d).NextHandle() == uint32(list[i+1].Handle))
 	}
 	p.heard(list)
-	// They are on a list of the program's now.
+	// The program links the reaped descriptors into a list.
 	for i, d := range list {
 		Raw(d).SetNext(uint64(i) * 0x1111)
 		Raw(d).SetNextHandle(uint32(i) * 0x2222)
@@ -288,7 +290,7 @@ func levelHabit(e *Env) error {
 	q := e.NIC.Query()
 	for _, level := range []vipl.ReliabilityLevel{vipl.Unreliable, vipl.ReliableDelivery, vipl.ReliableReception} {
 		_, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{ReliabilityLevel: level})
-		// What a program concludes is what it gets.
+		// The NIC supports each level that its attributes promise.
 		if q.ReliabilityLevelSupport >= level {
 			e.Is(fmt.Sprintf("level %v of %v", level, q.ReliabilityLevelSupport), err, nil)
 		} else {

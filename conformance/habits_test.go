@@ -9,8 +9,8 @@ import (
 	"hvia/driver"
 )
 
-// Programs for other providers of VIPL find what they count on: on fake cards, on
-// M-VIA, and on the RTL.
+// Programs for other providers of VIPL find the behaviour they rely on: on fake
+// cards, on M-VIA, and on the RTL.
 func TestClientHabits(t *testing.T) {
 	for _, h := range habits {
 		t.Run(h.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func runCard(t *testing.T, seed uint64, mains ...Main) bridge.Digest {
 	return runSimulated(t, driver.DeviceHvia, seed, mains...)
 }
 
-// A program ends at the step that fails, and its error names the line.
+// A program ends at the failed step, and its error names the line.
 func TestProgramEndsAtAFailedStep(t *testing.T) {
 	err := Program(0, "", func(e *Env) error {
 		e.That("noted before", false)

@@ -15,14 +15,14 @@ import (
 	"hvia/vipl"
 )
 
-// setup is a panic: the reason why a program cannot go on, and the line.
+// setup is a panic value: the failed step's error and line.
 type setup struct {
 	err  error
 	line string
 }
 
-// stop ends the program with an error of the line that called a helper here
-// or in a must_test.go.
+// stop ends the program with an error that names the line of the caller of a
+// helper here or in a must_test.go.
 func stop(err error) {
 	_, file, line, ok := runtime.Caller(1)
 	for i := 2; ok && strings.HasPrefix(filepath.Base(file), "must"); i++ {
@@ -74,7 +74,7 @@ func caught(err *error) {
 	}
 }
 
-// Program makes a program of a main that opens its NIC itself, if it needs one.
+// Program makes a program of a main that opens its NIC itself if needed.
 func Program(node int, name string, main Main) fabric.Program {
 	return fabric.Program{Node: node, Name: name, Main: func(t *host.Thread, h *driver.Host) (err error) {
 		e := &Env{T: t, H: h}

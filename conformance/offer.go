@@ -17,7 +17,7 @@ func init() {
 
 const (
 	offeredBytes = 1000
-	offeredStep  = layout.AttPageBytes + 1 // from one region to the next: each begins elsewhere in its page
+	offeredStep  = layout.AttPageBytes + 1 // step between regions, so each starts at another offset in its page
 )
 
 // carve registers n regions of p's buffer, every other one for RDMA writes.
@@ -28,7 +28,7 @@ func (p *Peer) carve(n int) (all []*vipl.Region, err error) {
 	return all, nil
 }
 
-// offers is what a peer should be told of carved regions.
+// offers converts regions to the form in which a peer receives them.
 func offers(regions []*vipl.Region) (all []vipl.RemoteRegion) {
 	for i, r := range regions {
 		all = append(all, vipl.RemoteRegion{Address: r.Address(), Length: offeredBytes, Handle: r.Handle(), EnableRDMAWrite: i%2 == 0})
@@ -36,18 +36,19 @@ func offers(regions []*vipl.Region) (all []vipl.RemoteRegion) {
 	return all
 }
 
-// compare tells the peer what it should have been offered, and hears the same.
+// compare sends the own regions to the peer and checks the received ones
+// against its.
 func (p *Peer) compare(what string, own, theirs []vipl.RemoteRegion) error {
 	check(p.T.Send(host.ThreadID{Node: p.other(), Rank: 1}, fmt.Appendf(nil, "%+v", own)))
 	m, ok, err := p.T.Receive(host.Second)
 	if err != nil || !ok {
 		return errors.Join(err, errors.New(what+": the peer did not say what it offers"))
 	}
-	p.That(fmt.Sprintf("%s: told of %+v, offered is %s", what, theirs, m.Data), fmt.Sprintf("%+v", theirs) == string(m.Data))
+	p.That(fmt.Sprintf("%s: received %+v, advertised %s", what, theirs, m.Data), fmt.Sprintf("%+v", theirs) == string(m.Data))
 	return nil
 }
 
-// writeOffered writes the first bytes of an offered region before anything else was said.
+// writeOffered writes to an advertised region before any other message.
 func (p *Peer) writeOffered(r vipl.RemoteRegion, value byte) error {
 	for i := range 64 {
 		p.Mem.Bytes()[bufferBytes-64+i] = value
@@ -70,36 +71,37 @@ func offerClient(e *Env) error {
 	other := must(vipl.OpenNIC(e.T, e.H))
 	foreign := must(other.RegisterBuffer(e.T, p.buf, vipl.MemAttributes{}))
 	e.That("offered before there was a connection", len(p.VI.RemoteRegions()) == 0)
-	e.Is("offer as many as there may be", p.VI.Offer(e.T, own[:vipl.MaxOfferedRegions]...), nil)
-	e.Is("offer one too many", p.VI.Offer(e.T, own...), vipl.ErrInvalidParameter)
-	e.Is("offer nil", p.VI.Offer(e.T, own[0], nil), vipl.ErrInvalidParameter)
-	e.Is("offer a region of another NIC handle", p.VI.Offer(e.T, foreign), vipl.ErrInvalidParameter)
+	e.Is("advertise the maximum", p.VI.Offer(e.T, own[:vipl.MaxOfferedRegions]...), nil)
+	e.Is("advertise one too many", p.VI.Offer(e.T, own...), vipl.ErrInvalidParameter)
+	e.Is("advertise nil", p.VI.Offer(e.T, own[0], nil), vipl.ErrInvalidParameter)
+	e.Is("advertise a region of another NIC handle", p.VI.Offer(e.T, foreign), vipl.ErrInvalidParameter)
 	last := own[vipl.MaxOfferedRegions]
 	check(last.Deregister(e.T))
-	e.Is("offer a region that was deregistered", p.VI.Offer(e.T, own[0], last), vipl.ErrInvalidParameter)
+	e.Is("advertise a deregistered region", p.VI.Offer(e.T, own[0], last), vipl.ErrInvalidParameter)
 	check(other.Close(e.T))
 	own = own[:vipl.MaxOfferedRegions]
 
-	// Refused offers changed nothing.
+	// A rejected Offer changes nothing.
 	check(p.Redial(1))
 	theirs := p.VI.RemoteRegions()
 	if len(theirs) != 3 {
-		return fmt.Errorf("offered %+v, want three regions", theirs)
+		return fmt.Errorf("received %+v instead of three regions", theirs)
 	}
 	check(p.writeOffered(theirs[2], 0x5a))
 	check(p.written("the server's first write", own[4], 0xa5))
 	check(p.compare("first connection", offers(own), theirs))
-	e.Is("offer while connected", p.VI.Offer(e.T, own[0]), vipl.ErrInvalidState)
+	e.Is("advertise while connected", p.VI.Offer(e.T, own[0]), vipl.ErrInvalidState)
 	check(p.VI.Disconnect(e.T))
-	// It knows what the last connection's peer offered.
+	// The VI remembers the regions of its last peer.
 	e.That("forgotten with the connection", len(p.VI.RemoteRegions()) == 3)
-	e.Is("offer nothing", p.VI.Offer(e.T), nil)
+	e.Is("advertise nothing", p.VI.Offer(e.T), nil)
 
-	// The server changed its VI and deregistered what it offers: neither changes its offer.
+	// The server has changed its VI and deregistered its regions. Neither
+	// changes its offer.
 	check(p.Redial(1))
 	check(p.compare("second connection", nil, p.VI.RemoteRegions()))
 	check(p.writeOffered(p.VI.RemoteRegions()[2], 0xc3))
-	// The region is not there: nothing is written.
+	// The region no longer exists, so the write has no effect.
 	check(p.Quiet())
 	return p.Settled(1)
 }
@@ -119,14 +121,14 @@ func offerServer(e *Env) error {
 	check(p.compare("first connection", offers(own), p.VI.RemoteRegions()))
 	check(p.lost())
 	check(p.VI.Disconnect(e.T))
-	told := offers(own)
+	advertised := offers(own)
 	for _, r := range own {
 		check(r.Deregister(e.T))
 	}
 	clear(p.Mem.Bytes())
 	e.Is("change the VI", p.VI.SetAttributes(e.T, Writable), nil)
 	check(p.Again())
-	check(p.compare("second connection", told, p.VI.RemoteRegions()))
+	check(p.compare("second connection", advertised, p.VI.RemoteRegions()))
 	check(p.Settled(0))
 	for i, b := range p.Mem.Bytes() {
 		if b != 0 {

@@ -14,7 +14,8 @@ import (
 	"hvia/vipl"
 )
 
-// A connection frame says what it did before there were offers, unless something is offered.
+// A VI that advertises no region sends the same connection frame as a VI
+// without the extension.
 func TestOffersOnTheWire(t *testing.T) {
 	const head = layout.EthernetHeaderSize + layout.ConnectionFrameSize
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {

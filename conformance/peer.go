@@ -20,16 +20,16 @@ func init() {
 	)
 }
 
-// peerProgram connects with the program of the other node again and again, each
-// time one of them later than the other; each writes to the other's memory at once, by what
-// it was offered, and sends.
+// peerProgram connects to the other node's program several times, and in each
+// round one of them is late. Each writes to the other's advertised memory at
+// once, then sends.
 func peerProgram(node int) Main {
 	return func(e *Env) error {
 		p := must(e.Prepare(Writable))
 		e.Is("offer", p.VI.Offer(e.T, p.Mem), nil)
 		addresses := [2]vipl.NetAddress{vipl.At(0, "a"), vipl.At(1, "b")}
 		for round := range 6 {
-			// What is posted while the VI is idle serves the connection to come.
+			// Receives posted on an idle VI serve the next connection.
 			d := must(p.Receive(0, 64))
 			if late := (round + node) % 3; late > 0 {
 				check(e.T.Sleep(host.Time(late*round) * 300 * host.Microsecond))
@@ -48,7 +48,8 @@ func peerProgram(node int) Main {
 			copy(p.Mem.Bytes()[1000:], Pattern(100, round+10*node))
 			must(p.Write(1000, 100, Remote{regions[0].Address, regions[0].Handle}, 2000))
 			s := must(p.Send(1000, 50))
-			// The peer may be about to learn of the connection: what comes before is lost at this level.
+			// The peer may not know of the connection yet. At this level the
+			// card drops frames that arrive before.
 			p.Take("of the peer", d, Received(50))
 			e.That(fmt.Sprintf("round %d: what the peer sent", round), bytes.Equal(p.Mem.Bytes()[:50], Pattern(100, round+10*(1-node))[:50]))
 			e.That(fmt.Sprintf("round %d: what the peer wrote", round), bytes.Equal(p.Mem.Bytes()[2000:2100], Pattern(100, round+10*(1-node))))
@@ -57,7 +58,7 @@ func peerProgram(node int) Main {
 			}
 			e.That("the send is complete", s.Status()&vipl.DescriptorDone != 0)
 			check(p.Settled(1 - node))
-			// One side leaves and the other finds out.
+			// One side leaves, and the other notices.
 			if node != round%2 {
 				for range Attempts {
 					if i, err := p.VI.Query(e.T); err != nil || i.State == vipl.ErrorState {
@@ -74,7 +75,8 @@ func peerProgram(node int) Main {
 	}
 }
 
-// step is what client and server of the scenarios about attributes say to each other, in turns.
+// step sends a word to the other side; the attribute scenarios use it to
+// alternate.
 func (p *Peer) step(node int, what string) error {
 	return p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte(what))
 }
@@ -87,7 +89,7 @@ func (p *Peer) awaits(what string) error {
 	return err
 }
 
-// changes are attributes of the target of a write, and what becomes of the write.
+// changes are attributes of a write's target, and the outcome of the write.
 var changes = []struct {
 	name    string
 	write   bool
@@ -140,8 +142,8 @@ func changeServer(e *Env) error {
 		}
 	}
 	check(p.Settled(0))
-	// The memory of a descriptor that waits: the card has fetched it by the old entry,
-	// and the kernel of M-VIA looks at it when a message comes.
+	// The memory of a posted descriptor: the card fetched the descriptor with
+	// the old entry; the kernel of M-VIA reads it when a message arrives.
 	d := must(p.Receive(0, 64))
 	check(e.T.Sleep(host.Millisecond))
 	e.Is("of a descriptor", e.NIC.SetMemAttributes(e.T, p.descriptors.Address(), p.descriptors.Handle(), vipl.MemAttributes{EnableRDMAWrite: true}), nil)
@@ -152,8 +154,8 @@ func changeServer(e *Env) error {
 	return nil
 }
 
-// Writes go on while the attributes of their target change to and fro: each lands whole
-// or not at all, and nothing else does.
+// The client writes while the server switches the attributes of the target.
+// Each write lands completely or not at all.
 const (
 	changesUnderWrites = 40
 	writesUnderChanges = 400
@@ -168,7 +170,7 @@ func changeUnderWritesClient(e *Env) error {
 		must(p.VI.SendWait(e.T, host.Second))
 	}
 	check(errors.Join(p.step(1, "written"), p.awaits("changed")))
-	// The last one, with the attributes of the beginning.
+	// The last write uses the initial attributes.
 	copy(p.Mem.Bytes(), Pattern(16, 1))
 	must(p.Write(0, 16, to, 16*100))
 	_, err := p.VI.SendWait(e.T, host.Second)
@@ -189,12 +191,12 @@ func changeUnderWritesServer(e *Env) error {
 	landed := 0
 	for i := range 100 {
 		word := b[16*i : 16*(i+1)]
-		e.That(fmt.Sprintf("word %d is whole: %x", i, word), bytes.Equal(word, bytes.Repeat(word[:1], 16)))
+		e.That(fmt.Sprintf("word %d is complete: %x", i, word), bytes.Equal(word, bytes.Repeat(word[:1], 16)))
 		if word[0] != 0 {
 			landed++
 		}
 	}
-	refused := 0
+	rejected := 0
 	for {
 		got, err := e.NIC.ErrorWait(e.T, 0)
 		if errors.Is(err, vipl.ErrTimeout) {
@@ -203,10 +205,10 @@ func changeUnderWritesServer(e *Env) error {
 		if err != nil {
 			return err
 		}
-		refused++
+		rejected++
 		e.That(fmt.Sprintf("error %v", got.Code), got.Code == layout.AsyncErrorRDMAWriteProtection || got.Code == layout.AsyncErrorOverflow)
 	}
-	e.That(fmt.Sprintf("%d words landed, %d writes were refused", landed, refused), landed > 0 && refused > 0)
+	e.That(fmt.Sprintf("%d words landed, %d writes were rejected", landed, rejected), landed > 0 && rejected > 0)
 	e.That("nothing is behind them", bytes.Equal(b[16*101:], make([]byte, len(b)-16*101)))
 	p.InState("after all", vipl.Connected)
 	return p.Settled(0)

@@ -20,9 +20,9 @@ import (
 	"hvia/vipl"
 )
 
-// function is one of VIPL's 41 functions. The statuses are those that VIPL names for it and this
-// provider gives; each has a row in functionRows. Those that cannot come are
-// in never, with the reason.
+// function is one of VIPL's 41 functions. returns are the statuses that VIPL
+// lists and this provider returns; each has a row in functionRows. never names
+// those that cannot occur, with the reason.
 type function struct {
 	name, goName string
 	returns      []vipl.Status
@@ -87,7 +87,7 @@ var functions = func() []function {
 	}
 }()
 
-// Every function has a row for each status that it may give, and gives no other.
+// Every function has a row for each status it may return, and returns no other.
 func TestFunctionRowsAreComplete(t *testing.T) {
 	require.Len(t, functions, 41)
 	seen := map[string]map[vipl.Status]bool{}
@@ -117,7 +117,7 @@ func TestFunctionRowsAreComplete(t *testing.T) {
 
 const functionPage = "../docs/reference/vipl.md"
 
-// handWritten starts the part of the page that the test does not write.
+// handWritten starts the hand-written part of the page.
 const handWritten = "\n## Decisions where VIA leaves room\n"
 
 // The first part of the reference page is generated from the rows and the doc
@@ -157,7 +157,7 @@ func packageDoc(t *testing.T) *doc.Package {
 	return p
 }
 
-// synopsis is the first sentence about a function.
+// synopsis is the first sentence of a function's documentation.
 func synopsis(p *doc.Package, name string) string {
 	of, method, isMethod := strings.Cut(name, ".")
 	for _, typ := range p.Types {

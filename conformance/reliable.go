@@ -12,7 +12,7 @@ import (
 	"hvia/vipl"
 )
 
-// reliableScenarios are those of the reliable levels; each is run at both.
+// reliableScenarios cover the reliable levels; each runs at both.
 var reliableScenarios = []struct {
 	name           string
 	client, server func(e *Env, a vipl.VIAttributes) error
@@ -67,8 +67,8 @@ func didRead(n int) outcome {
 
 const steadyMessages = 60
 
-// steadyClient has more under way than the window, of every kind that there is
-// without a read, and finds each complete, once and in order.
+// steadyClient keeps more messages in flight than the window, of every
+// operation except reads. It checks that each completes once and in order.
 func steadyClient(e *Env, a vipl.VIAttributes) error {
 	p := must(e.Dial(1, a))
 	to := must(p.Hear())
@@ -120,14 +120,14 @@ func steadyServer(e *Env, a vipl.VIAttributes) error {
 		switch i % 3 {
 		case 0:
 			p.Take(what, posted[i], Received(n))
-			if i+3 >= steadyMessages { // later ones would have come over it
+			if i+3 >= steadyMessages { // later writes would overwrite it
 				e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[:n], source[i:][:n]))
 			}
 		case 2:
 			p.Take(what, posted[i], outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: n}.with(uint32(i)))
 		}
 	}
-	last := steadyMessages - 1 // an RDMA write; what came before it is there
+	last := steadyMessages - 1 // an RDMA write: all earlier messages have arrived
 	e.That("the last write", bytes.Equal(p.Mem.Bytes()[steadyTarget:][:steadyBytes(last)], source[last:][:steadyBytes(last)]))
 	p.ended("all")
 	return p.Settled(0)
@@ -159,13 +159,14 @@ func (p *Peer) hearTargets() (t targets, err error) {
 // A breach is one way to break a connection.
 type breach struct {
 	name string
-	// receive makes the server's receive descriptor at fault; nil = there is none.
+	// receive makes the server's faulty receive descriptor; nil means none is
+	// posted.
 	receive func(d *vipl.Descriptor, p *Peer, m *caseMemory) error
 	// send makes the client's descriptor.
 	send func(d *vipl.Descriptor, p *Peer, to targets) error
-	// What becomes of them.
+	// The outcome of the two descriptors.
 	sent, received outcome
-	// What each side is told, before ConnectionLost.
+	// The errors of each side before ConnectionLost.
 	client, server []layout.AsyncError
 	noRight        bool // the server's VI allows no RDMA
 }
@@ -176,7 +177,7 @@ func sendBytes(n int) func(d *vipl.Descriptor, p *Peer, _ targets) error {
 	return func(d *vipl.Descriptor, p *Peer, _ targets) error { return d.SetSend(p.Mem.Segment(0, n)) }
 }
 
-// badSend is a send that its own card refuses.
+// badSend is a send that its own card rejects.
 func badSend(change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, _ targets) error {
 	return func(d *vipl.Descriptor, p *Peer, _ targets) error {
 		err := d.SetSend(p.Mem.Segment(0, breachBytes))
@@ -216,8 +217,8 @@ var beyond = func(to targets) Remote {
 	return Remote{to.open.Address + bufferBytes - breachBytes + 1, to.open.Handle}
 }
 
-// breaches are the rows of what breaks a reliable connection that a program can
-// bring about, without reads.
+// breaches are the ways, without reads, in which a program can break a reliable
+// connection.
 var breaches = []breach{
 	{name: "malformed send", receive: goodReceive, send: badSend(func(d *vipl.Descriptor) { Raw(d).SetControl(0x8000) }),
 		sent: DidSend(0).failed(formatError), received: Received(0).failed(FlushedError)},
@@ -245,7 +246,7 @@ var breaches = []breach{
 		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
 	{name: "write without the VI's right", noRight: true, receive: goodReceive, send: writeTo(func(to targets) Remote { return to.open }, false),
 		sent: didWrite(0).failed(rdmaError), received: Received(0).failed(FlushedError), server: []layout.AsyncError{layout.AsyncErrorRDMAWriteProtection}},
-	{name: "write with immediate data, refused", receive: goodReceive, send: writeTo(func(to targets) Remote { return to.closed }, true),
+	{name: "write with immediate data, rejected", receive: goodReceive, send: writeTo(func(to targets) Remote { return to.closed }, true),
 		sent:     didWrite(0).failed(rdmaError),
 		received: outcome{operation: layout.StatusOperationRemoteRDMAWrite}.failed(rdmaError).with(77)},
 	{name: "write beyond the region", receive: goodReceive, send: writeTo(beyond, false),
@@ -256,7 +257,7 @@ var breaches = []breach{
 	}, sent: DidSend(0).failed(FlushedError), received: Received(0).failed(FlushedError), client: []layout.AsyncError{layout.AsyncErrorPostDescriptor}},
 }
 
-// readFrom makes an RDMA read, whose local segment may be changed.
+// readFrom makes an RDMA read; change may modify its descriptor.
 func readFrom(pick func(to targets) Remote, change func(d *vipl.Descriptor)) func(d *vipl.Descriptor, p *Peer, to targets) error {
 	return func(d *vipl.Descriptor, p *Peer, to targets) error {
 		g := pick(to)
@@ -303,21 +304,21 @@ func brokenReadsClient(e *Env, a vipl.VIAttributes) error { return breakClient(e
 
 func brokenReadsServer(e *Env, a vipl.VIAttributes) error { return breakServer(e, a, readBreaches) }
 
-// told checks what a side is told of a broken connection, and that its VI is in
-// the error state then.
-func (p *Peer) told(what string, before []layout.AsyncError) {
+// broken checks the errors of a broken connection and the error state of its
+// VI.
+func (p *Peer) broken(what string, before []layout.AsyncError) {
 	for _, code := range before {
 		p.Asynchronous(what, code, p.VI)
 	}
 	first := p.T.Now()
 	p.Asynchronous(what, layout.AsyncErrorConnectionLost, p.VI)
 	if len(before) > 0 && p.T.Timed() {
-		p.That(what+": who knows why knows at once that the connection is lost", p.T.Now()-first < Promptly)
+		p.That(what+": ConnectionLost follows the cause at once", p.T.Now()-first < Promptly)
 	}
 	p.InState(what, vipl.ErrorState)
 }
 
-// retire checks that a broken VI has nothing more to say, and destroys it.
+// retire checks that a broken VI reports nothing more, and destroys it.
 func (p *Peer) retire(what string, node int) error {
 	step(p.Meet(node), "%s", what)
 	p.ended(what)
@@ -347,8 +348,8 @@ func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
 		if b.sent.bits != FlushedError {
 			p.Sent(b.name, d, b.sent)
 		}
-		p.told(b.name, b.client)
-		if b.client == nil { // else the card does not know all of them
+		p.broken(b.name, b.client)
+		if b.client == nil { // otherwise the card has not fetched all of them
 			e.That(b.name+": the card has flushed the rest", behind.Status()&vipl.DescriptorDone != 0 && waiting.Status()&vipl.DescriptorDone != 0)
 		}
 		if b.sent.bits == FlushedError {
@@ -361,7 +362,7 @@ func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
 		e.Flushed(b.name+": sent in the error state", later, err)
 		check(p.retire(b.name, 1))
 	}
-	// The first VI has been connected all the time.
+	// The first VI stays connected throughout.
 	d := must(first.Send(0, breachBytes))
 	first.Sent("other VIs go on", d, DidSend(breachBytes))
 	return first.Settled(1)
@@ -386,7 +387,7 @@ func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
 			behind = must(p.Receive(0, breachBytes))
 		}
 		step(p.Meet(0), "%s", b.name)
-		p.told(b.name, b.server)
+		p.broken(b.name, b.server)
 		if b.receive != nil {
 			e.That(b.name+": the card has completed all", d.Status()&vipl.DescriptorDone != 0 && behind.Status()&vipl.DescriptorDone != 0)
 			p.Take(b.name, d, b.received)
@@ -404,7 +405,7 @@ func differClient(e *Env, a vipl.VIAttributes) error {
 		return err
 	}
 	e.Is("another level", err, vipl.ErrReject)
-	p.InState("refused", vipl.Idle)
+	p.InState("rejected", vipl.Idle)
 	e.Is("set the other level", p.VI.SetAttributes(e.T, vipl.VIAttributes{ReliabilityLevel: vipl.Unreliable}), nil)
 	check(p.Redial(1))
 	return p.Settled(1)
@@ -420,7 +421,7 @@ func differServer(e *Env, _ vipl.VIAttributes) error {
 	return p.Settled(0)
 }
 
-// readServer has memory to be read, and does nothing.
+// readServer provides memory for reads and stays idle.
 func readServer(e *Env, a vipl.VIAttributes) error {
 	p := must(e.Serve(a))
 	copy(p.Mem.Bytes(), Pattern(bufferBytes, 3))
@@ -444,13 +445,13 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 		check(p.memory(what, want))
 	}
 
-	// Nothing is looked at when nothing is read.
+	// A read of no bytes checks neither address nor handle.
 	d := p.Next()
 	d.SetRDMARead(12345, 0, vipl.Segment{})
 	check(p.VI.PostSend(e.T, d))
 	p.Sent("a read of nothing", d, didRead(0))
 
-	// As many segments as a descriptor can have.
+	// Use the most segments a descriptor can have.
 	wide := must(p.Wide(vipl.MaxSegments))
 	clear(p.Mem.Bytes())
 	want := make([]byte, bufferBytes)
@@ -467,7 +468,8 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 	p.Sent("many segments", wide, didRead(n))
 	check(p.memory("many segments", want))
 
-	// More reads than may be unanswered, with other messages between them.
+	// Post more reads than may be outstanding, with other messages between
+	// them.
 	const reads = 20
 	clear(p.Mem.Bytes())
 	var posted []*vipl.Descriptor
@@ -494,7 +496,8 @@ func readClient(e *Env, a vipl.VIAttributes) error {
 	return p.Settled(1)
 }
 
-// fenceClient writes elsewhere what it has read: the write must wait for the read.
+// fenceClient writes the bytes of a read elsewhere: the fence makes the write
+// wait for the read.
 func fenceClient(e *Env, a vipl.VIAttributes) error {
 	p := must(e.Dial(1, a))
 	to := must(p.Hear())
@@ -508,7 +511,7 @@ func fenceClient(e *Env, a vipl.VIAttributes) error {
 		read.SetRDMARead(to.Address, to.Handle, p.Mem.Segment(0, n))
 		write.SetRDMAWrite(to.Address+40000, to.Handle, p.Mem.Segment(0, n))
 		write.SetFence()
-		check(plain.SetSend(p.Mem.Segment(n-8, 8))) // behind the fence, too
+		check(plain.SetSend(p.Mem.Segment(n-8, 8))) // the fence delays it, too
 		for _, d := range []*vipl.Descriptor{read, write, plain} {
 			check(p.VI.PostSend(e.T, d))
 		}
@@ -540,7 +543,7 @@ func fenceServer(e *Env, a vipl.VIAttributes) error {
 	return p.Settled(0)
 }
 
-// queuedReadClient finds its reads through a completion queue, asleep.
+// queuedReadClient sleeps on a completion queue until its reads complete.
 func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	c := must(e.NIC.CreateCQ(e.T, 32))
 	c.Blocking.Store(true)
@@ -561,7 +564,7 @@ func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 		p.taken(what, false, d, didRead(2000))
 		e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[2000*i:][:2000], source[i:][:2000]))
 	}
-	// What breaks the connection fails one and flushes the rest: each has its entry.
+	// An error fails one read and flushes the rest. Each has its entry.
 	bad, behind := p.Next(), p.Next()
 	bad.SetRDMARead(to.closed.Address, to.closed.Handle, p.Mem.Segment(0, 4))
 	behind.SetRDMARead(to.open.Address, to.open.Handle, p.Mem.Segment(0, 4))
@@ -569,12 +572,12 @@ func queuedReadClient(e *Env, a vipl.VIAttributes) error {
 	for _, d := range []*vipl.Descriptor{bad, behind} {
 		check(p.VI.PostSend(e.T, d))
 	}
-	e.Entry("refused", c, p.VI, false)
-	p.taken("refused", false, bad, didRead(0).failed(rdmaError))
+	e.Entry("rejected", c, p.VI, false)
+	p.taken("rejected", false, bad, didRead(0).failed(rdmaError))
 	e.Entry("flushed", c, p.VI, false)
 	p.taken("flushed", false, behind, didRead(0).failed(FlushedError))
 	e.nothing("no more", c)
-	p.told("refused", nil)
+	p.broken("rejected", nil)
 	return p.Settled(1)
 }
 

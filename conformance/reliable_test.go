@@ -18,8 +18,8 @@ import (
 	"hvia/vipl"
 )
 
-// Frames that are lost change nothing that a program sees at the reliable levels.
-func TestReliableOverALossyWire(t *testing.T) {
+// Frame loss is invisible to programs at the reliable levels.
+func TestReliableOverALossyLink(t *testing.T) {
 	for _, s := range Scenarios {
 		if !isReliable(s) {
 			continue
@@ -42,9 +42,8 @@ func TestReliableOverALossyWire(t *testing.T) {
 	}
 }
 
-// A refusal that is lost comes again, and what it says comes before the agent's
-// Disconnect.
-func TestRefusalThatIsLost(t *testing.T) {
+// The card repeats a lost NAK, and the NAK overtakes the agent's Disconnect.
+func TestLostNAK(t *testing.T) {
 	for _, l := range reliableLevels {
 		t.Run(l.name, func(t *testing.T) {
 			a := vipl.VIAttributes{ReliabilityLevel: l.level}
@@ -52,12 +51,12 @@ func TestRefusalThatIsLost(t *testing.T) {
 				p := must(e.Dial(1, a))
 				d := must(p.Send(0, 4))
 				p.Sent("the peer has no receive", d, DidSend(0).failed(descriptorError))
-				p.told("refused", nil)
-				return p.retire("refused", 1)
+				p.broken("rejected", nil)
+				return p.retire("rejected", 1)
 			}
 			server := func(e *Env) error {
 				p := must(e.Serve(a))
-				p.told("no receive", []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
+				p.broken("no receive", []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
 				return p.retire("no receive", 0)
 			}
 			lost := 0
@@ -79,8 +78,7 @@ func TestRefusalThatIsLost(t *testing.T) {
 	}
 }
 
-// The retry limit breaks a connection over which nothing comes any more, and both
-// sides are told.
+// The retry limit breaks a dead connection, and both sides report it.
 func TestRetryLimit(t *testing.T) {
 	for _, l := range reliableLevels {
 		t.Run(l.name, func(t *testing.T) { retryLimit(t, l.level) })
@@ -104,7 +102,7 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 		p.Sent("nothing comes through", posted[0], DidSend(0).failed(transportError))
 		p.Sent("behind it", posted[1], DidSend(0).failed(FlushedError))
 		p.Sent("behind it", posted[2], DidSend(0).failed(FlushedError))
-		p.told("nothing comes through", nil)
+		p.broken("nothing comes through", nil)
 		return p.retire("retries", 1)
 	}
 	server := func(e *Env) error {
@@ -115,7 +113,7 @@ func retryLimit(t *testing.T, level vipl.ReliabilityLevel) {
 		p.Take("before", d, Received(4000))
 		check(p.Meet(0))
 		p.Take("nothing comes through", waiting, Received(0).failed(FlushedError))
-		p.told("nothing comes through", nil)
+		p.broken("nothing comes through", nil)
 		return p.retire("retries", 0)
 	}
 	f, err := drivertest.New(2, 4)

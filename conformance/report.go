@@ -16,7 +16,7 @@ import (
 	"hvia/sim"
 )
 
-// Config says what is run.
+// Config selects the device and the cases of a run.
 type Config struct {
 	Device string // a profile of the card, "mvia", or either without RTL
 	Run    string // a regular expression; "" = everything
@@ -27,7 +27,7 @@ type Config struct {
 // DefaultConfig is everything on the paper's card.
 func DefaultConfig() Config { return Config{Device: params.Base, Seed: 1} }
 
-// target returns the device and the filter, or what is wrong with the config.
+// target returns the device and the filter, or the fault of the config.
 func (c Config) target() (Target, func(string) bool, error) {
 	filter, err := regexp.Compile(c.Run)
 	if err != nil {
@@ -40,26 +40,26 @@ func (c Config) target() (Target, func(string) bool, error) {
 		return Simulated(c.Device, fabric.RunConfig{Device: driver.DeviceMvia, Seed: c.Seed}), filter.MatchString, nil
 	}
 	if _, err := params.ForProfile(c.Device); err != nil {
-		return Target{}, nil, fmt.Errorf("--device '%s': want a profile of the card (%s), mvia, fake-hvia or fake-mvia", c.Device, params.Base)
+		return Target{}, nil, fmt.Errorf("--device '%s': give a profile of the card (%s), mvia, fake-hvia or fake-mvia", c.Device, params.Base)
 	}
 	return Simulated(c.Device, fabric.RunConfig{Device: driver.DeviceHvia, Seed: c.Seed, Fabric: sim.Config{Profile: c.Device}}), filter.MatchString, nil
 }
 
-// Validate says what is wrong with a config.
+// Validate returns the fault of a config.
 func (c Config) Validate() error {
 	_, _, err := c.target()
 	return err
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Device  string
 	Seed    uint64
 	Results []Result
-	Error   string // why the run did not end
+	Error   string // why the run did not finish
 }
 
-// Conform runs the suite. With an error, the report has what was tried.
+// Conform runs the suite. If it fails, the report holds the results so far.
 func Conform(ctx context.Context, c Config) (*Report, error) {
 	r := &Report{Device: c.Device, Seed: c.Seed, Results: []Result{}}
 	target, filter, err := c.target()
@@ -83,7 +83,8 @@ func Conform(ctx context.Context, c Config) (*Report, error) {
 // Failed is the number of failures.
 func (r *Report) Failed() int { return r.count(Fail, "") }
 
-// count is how many results of a function, or of all, have a verdict, or any.
+// count counts the results of a function with a verdict; an empty argument
+// matches all.
 func (r *Report) count(v Verdict, function string) (n int) {
 	for _, x := range r.Results {
 		if (v == "" || x.Verdict == v) && (function == "" || x.Function == function) {
@@ -93,7 +94,7 @@ func (r *Report) count(v Verdict, function string) (n int) {
 	return n
 }
 
-// WriteText writes a line for each function, and the failures below.
+// WriteText writes a line for each function, then the failures.
 func (r *Report) WriteText(w io.Writer) error {
 	var functions []string
 	width := len(r.Device)

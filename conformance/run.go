@@ -15,18 +15,17 @@ import (
 	"hvia/vipl"
 )
 
-// Target is a device under test. Another device is another Target, whose Run
-// gives the programs hosts of its own.
+// Target is a device under test. Its Run gives the programs separate hosts.
 type Target struct {
 	Name      string
 	Device    driver.Device
-	Simulated bool // cases that take it too long are left out
-	// Run runs programs on hosts that have the device, until all have returned.
+	Simulated bool // leaves out cases that take too long in the simulator
+	// Run runs programs on hosts with the device until all have returned.
 	Run func(ctx context.Context, list ...fabric.Program) error
 }
 
-// fakeTarget is a card without RTL, or M-VIA over NICs without RTL. What the programs
-// leave behind must be taken back.
+// fakeTarget is a card without RTL, or M-VIA over NICs without RTL. It checks
+// that the agents release all resources of the programs.
 func fakeTarget(d driver.Device) Target {
 	return Target{Name: "fake-" + string(d), Device: d, Run: func(ctx context.Context, list ...fabric.Program) error {
 		nodes := map[int]bool{}
@@ -62,7 +61,7 @@ func Simulated(name string, c fabric.RunConfig) Target {
 	}}
 }
 
-// has says whether a case is one of the target's.
+// has reports whether a case applies to the target.
 func (t Target) has(c Case) bool {
 	return (c.Only == "" || c.Only == t.Device) && !(c.slow && t.Simulated)
 }
@@ -73,32 +72,32 @@ func (t Target) Attributes(ctx context.Context) (q vipl.NICAttributes, err error
 	return q, err
 }
 
-// Verdict is what came of a case.
+// Verdict is the outcome of a case.
 type Verdict string
 
 // Verdicts.
 const (
 	Pass         Verdict = "pass"
 	Fail         Verdict = "fail"
-	NotSupported Verdict = "not supported" // and rejected, as it must be
+	NotSupported Verdict = "not supported" // and rejected, as required
 )
 
-// Result is what came of a case, or of a scenario: then Function is
+// Result is the outcome of a case or of a scenario; a scenario has the Function
 // [ScenarioGroup].
 type Result struct {
 	Function string  `json:"function"`
 	Case     string  `json:"case"`
 	Verdict  Verdict `json:"verdict"`
-	Reason   string  `json:"reason,omitempty"` // of a failure; the attribute of what is not supported
+	Reason   string  `json:"reason,omitempty"` // of a failure; or the missing attribute
 }
 
-// ScenarioGroup is the function of scenarios.
+// ScenarioGroup is the Function of scenarios.
 const ScenarioGroup = "scenarios"
 
-// Name is what a filter sees.
+// Name is the name that filters match.
 func (r Result) Name() string { return r.Function + "/" + r.Case }
 
-// result makes a verdict. need is what the NIC lacks, if anything.
+// result makes a verdict. need is the feature the NIC lacks, or nil.
 func result(function, name string, need *Need, err error) Result {
 	r := Result{Function: function, Case: name, Verdict: Pass}
 	switch {
@@ -110,9 +109,10 @@ func result(function, name string, need *Need, err error) Result {
 	return r
 }
 
-// Run runs the cases and scenarios that a filter takes, all if it is nil, and
-// reports each. The cases share one run of the target, each scenario has one.
-// An error is of the target or of the context: no verdict could be given.
+// Run runs the cases and scenarios that match a filter (nil matches all) and
+// reports each. The cases share one run of the target; each scenario has a
+// separate one. It returns an error if the target or the context fails before
+// all verdicts.
 func Run(ctx context.Context, t Target, filter func(name string) bool, report func(Result)) error {
 	q, err := t.Attributes(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func Run(ctx context.Context, t Target, filter func(name string) bool, report fu
 	return nil
 }
 
-// runCases plays cases, one after another. Those that a broken run did not reach
+// runCases runs cases one after another. If the run breaks, the remaining cases
 // fail with its error.
 func (t Target) runCases(ctx context.Context, q vipl.NICAttributes, cases []Case, report func(Result)) error {
 	if len(cases) == 0 {
@@ -171,8 +171,8 @@ func (t Target) runScenario(ctx context.Context, q vipl.NICAttributes, s Scenari
 	return result(ScenarioGroup, s.Name, missing(q, s.needs...), t.Run(ctx, Programs(MainsOf(s)...)...))
 }
 
-// casePrograms are the caller, a thread that does something meanwhile, and the
-// partner on the other node.
+// casePrograms are the caller, a second thread of its node, and the partner on
+// the other node.
 func casePrograms(cases []Case, q vipl.NICAttributes, report func(Result)) []fabric.Program {
 	later := make(chan func(t *host.Thread), 1)
 	return []fabric.Program{
@@ -215,8 +215,8 @@ func (f *fixture) play(name string, c Case, need *Need) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// renew releases what a case has left with its NIC handle, and waits until the
-// partner is ready again.
+// renew releases the resources of a case with its NIC handle, and waits until
+// the partner is ready.
 func (f *fixture) renew() error {
 	if err := f.nic.Close(f.T); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (f *fixture) renew() error {
 	return nil
 }
 
-// try makes the call, on a NIC handle that no other case has.
+// try makes the call on a fresh NIC handle.
 func (f *fixture) try(c Case, need *Need) (err error) {
 	f.nic = must(vipl.OpenNIC(f.T, f.H))
 	defer caught(&err)

@@ -17,7 +17,7 @@ const (
 	largeRegion  = 64 << 20
 )
 
-// scales are programs that go to a limit, and one beyond it.
+// scales go to a limit, and one beyond it.
 var scales = []Scenario{
 	{Name: "256 VIs connected at once", client: manyClient, server: manyServer},
 	{Name: "1,024 receives on one VI", client: deepClient, server: deepServer},
@@ -25,7 +25,7 @@ var scales = []Scenario{
 	{Name: "a region of 64 MiB", client: largeClient, server: largeServer},
 }
 
-// all makes every VI that the card has.
+// all creates every VI of the card.
 func (p *Peer) all() ([]*vipl.VI, error) {
 	list := []*vipl.VI{p.VI}
 	for range p.NIC.Query().MaxVI - 1 {
@@ -48,7 +48,7 @@ func manyClient(e *Env) error {
 		step(q.Redial(1), "connection %d", i)
 	}
 	check(p.step(1, "connected"))
-	// All are connected now. The last answers first.
+	// All VIs are connected. The last one replies first.
 	for i := len(list) - 1; i >= 0; i-- {
 		q := &Peer{Env: e, VI: list[i], Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
 		copy(p.Mem.Bytes()[64*256:], Pattern(60, i))
@@ -62,7 +62,7 @@ func manyClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// manyServer sends back what comes.
+// manyServer echoes each message.
 func manyServer(e *Env) error {
 	p := must(e.Prepare(vipl.VIAttributes{}))
 	list := must(p.all())
@@ -125,13 +125,14 @@ func deepClient(e *Env) error {
 	return errors.Join(p.step(1, "sent"), p.Settled(1))
 }
 
-// regionsClient registers pages until the table is full, and writes from the first, one in the middle and the last.
+// regionsClient registers pages until the table is full, and writes from the
+// first, the middle and the last one.
 func regionsClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
 	e.That("the limit", e.NIC.Query().MaxRegisterRegions == scaleRegions)
 	var list []*vipl.Region
-	for i := range scaleRegions - 2 { // the peer has two
+	for i := range scaleRegions - 2 { // the peer has two regions
 		r, err := e.NIC.RegisterMem(e.T, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, vipl.MemAttributes{})
 		step(err, "region %d", i)
 		list = append(list, r)
@@ -146,11 +147,12 @@ func regionsClient(e *Env) error {
 	for i, r := range list {
 		step(r.Deregister(e.T), "region %d", i)
 	}
-	e.Is("now there is room", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), nil)
+	e.Is("after a slot is free", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), nil)
 	return p.Settled(1)
 }
 
-// offsets of the large region that are written: its edges, and where pages and commands end.
+// largeOffsets are the written offsets of the large region: its edges, and the
+// boundaries of pages and commands.
 var largeOffsets = []int{0, 65536 + 4090, 4096*1024 - 3, largeRegion / 2, largeRegion - 65536}
 
 func largeServer(e *Env) error {
@@ -167,7 +169,7 @@ func largeServer(e *Env) error {
 	}
 	e.That("nothing is behind the second", bytes.Equal(r.Bytes()[2*65536+4090:2*65536+4090+4096], make([]byte, 4096)))
 	got, err := e.NIC.ErrorWait(e.T, 0)
-	e.Is("the write beyond the end is refused", err, nil)
+	e.Is("the write beyond the end is rejected", err, nil)
 	e.That(fmt.Sprintf("error %v", got.Code), got.VI == p.VI.Index())
 	e.Is("deregister", r.Deregister(e.T), nil)
 	return errors.Join(p.Settled(0), e.NIC.Free(e.T, b))

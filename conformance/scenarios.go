@@ -15,7 +15,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// A scenario is a program for each of two nodes. The same ones run on fake
+// A Scenario is a program for each of two nodes. The same scenarios run on fake
 // cards and on the simulated card.
 type Scenario struct {
 	Name           string
@@ -24,7 +24,7 @@ type Scenario struct {
 	only           driver.Device // the only one that it is about; "" = all
 }
 
-// Scenarios are all of them.
+// Scenarios are all scenarios.
 var Scenarios = []Scenario{
 	{Name: "every alignment, both ways", client: pingClient, server: pongServer},
 	{Name: "queues", client: queueClient, server: sinkServer},
@@ -39,7 +39,7 @@ var Scenarios = []Scenario{
 	{Name: "other VIs go on", client: isolationClient, server: isolationServer},
 	{Name: "left behind", client: abandonClient, server: abandonServer},
 	{Name: "three VIs fail in one burst", client: burstClient, server: burstServer},
-	{Name: "more errors than the card keeps", client: floodClient, server: sinkServer, only: driver.DeviceHvia}, // the kernel keeps every error
+	{Name: "more errors than the card queues", client: floodClient, server: sinkServer, only: driver.DeviceHvia}, // the kernel keeps every error
 	{Name: "errors of what has ended", client: staleClient},
 }
 
@@ -49,8 +49,8 @@ var (
 	edgeLengths = []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
 )
 
-// Each round the client writes to the server and the server writes back, from
-// and to every offset; both check every byte of their buffers.
+// In each round the client writes to the server and the server writes back,
+// from and to every offset. Both check every byte of their buffers.
 type round struct{ from, to, n int }
 
 func rounds() (all []round) {
@@ -66,7 +66,7 @@ func rounds() (all []round) {
 }
 
 const (
-	sourceArea = bufferBytes / 2 // messages are read from here on, up to twice the area
+	sourceArea = bufferBytes / 2 // the source of messages, at most twice the area
 	roundEnd   = 0xa5
 )
 
@@ -78,7 +78,7 @@ func Pattern(n, seed int) []byte {
 	return b
 }
 
-// play does one direction of a round: the sender's half.
+// play is the sender's half of one direction of a round.
 func (p *Peer) play(r round, seed int, source *vipl.Region, to Remote) error {
 	payload := Pattern(r.n, seed)
 	payload[r.n-1] = roundEnd
@@ -140,7 +140,7 @@ func (p *Peer) exchange(node int) (Remote, error) {
 	return p.Hear()
 }
 
-// sinkServer lets its memory be written until the client ends.
+// sinkServer lets the client write to its memory until the client ends.
 func sinkServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	check(p.Tell(0))
@@ -165,7 +165,8 @@ func queueClient(e *Env) error {
 	status := first.Status()
 	e.That(fmt.Sprintf("status %v", status), status == vipl.DescriptorStatus(layout.DescriptorStatusDoneMask|uint32(layout.StatusOperationRDMAWrite)<<layout.DescriptorStatusOperationLsb))
 
-	// A full queue. The card works meanwhile, but what is not taken stays.
+	// Fill the queue. The card processes it, but descriptors stay until they
+	// are reaped.
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Write(i%3, 1+i%5, to, 8*i)
@@ -186,7 +187,8 @@ func queueClient(e *Env) error {
 		d, err := p.VI.SendWait(p.T, host.Second)
 		step(err, "descriptor %d", i)
 		e.That(fmt.Sprintf("descriptor %d in order", i), d == want)
-		// Its memory is the program's at once: nothing may be written there any more.
+		// The memory belongs to the program again: the card must not write it
+		// any more.
 		clear(d.Bytes())
 	}
 	e.Is("drained", errOf(p.VI.SendDone(p.T)), vipl.ErrDescriptor)
@@ -195,7 +197,8 @@ func queueClient(e *Env) error {
 		e.That(fmt.Sprintf("descriptor %d stays untouched", i), bytes.Equal(d.Bytes(), make([]byte, len(d.Bytes()))))
 	}
 
-	// Bursts of every length across the moment at which the queue runs empty.
+	// Send bursts of every length around the moment at which the queue runs
+	// empty.
 	for burst := range 12 {
 		for range burst {
 			must(p.Write(0, 4, to, 0))
@@ -208,7 +211,7 @@ func queueClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// idleClient posts on a VI that was never connected.
+// idleClient posts on an unconnected VI.
 func idleClient(e *Env) error {
 	p := must(e.Prepare(Writable))
 	for range 3 {
@@ -258,16 +261,16 @@ func leaveClient(e *Env) error {
 			return fmt.Errorf("descriptor %d: %w", done+flushed, err)
 		}
 	}
-	// M-VIA hands a message to the NIC within the post.
+	// M-VIA passes a message to the NIC within the post.
 	e.That(fmt.Sprintf("%d done, %d flushed: some of each", done, flushed), flushed > 0 || e.onMvia())
 	e.Is("drained", errOf(p.VI.SendDone(p.T)), vipl.ErrDescriptor)
 	e.Is("disconnect again", p.VI.Disconnect(p.T), nil)
-	state, empty, err := look(p.VI, p.T)
+	state, empty, err := stateOf(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That("idle and empty", state == vipl.Idle && empty)
-	e.Is("who leaves is told nothing", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
+	e.Is("the leaving side gets no error", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 
-	// The same VI connects again.
+	// Connect the same VI again.
 	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
 	check(p.Redial(1))
 	must(p.Write(0, 4, to, 0))
@@ -286,7 +289,8 @@ func (p *Peer) Redial(node int) (err error) {
 	return err
 }
 
-// leaveServer is left, and finds its VI in the error state.
+// leaveServer checks that its VI is in the error state after the client has
+// left.
 func leaveServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	check(p.Tell(0))
@@ -299,16 +303,16 @@ func leaveServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// look returns a VI's state and whether both of its queues are empty.
-func look(v *vipl.VI, t *host.Thread) (layout.VIState, bool, error) {
+// stateOf returns a VI's state and whether both queues are empty.
+func stateOf(v *vipl.VI, t *host.Thread) (layout.VIState, bool, error) {
 	i, err := v.Query(t)
 	return i.State, i.SendQueueEmpty && i.ReceiveQueueEmpty, err
 }
 
-// lost checks what a program sees of a connection that its peer has left.
+// lost checks a connection that the peer has left.
 func (p *Peer) lost() error {
 	for range Attempts {
-		s, _ := must2(look(p.VI, p.T))
+		s, _ := must2(stateOf(p.VI, p.T))
 		if s == vipl.ErrorState {
 			break
 		}
@@ -324,25 +328,25 @@ func (p *Peer) lost() error {
 	p.Is("connect in the error state", errOf(p.VI.ConnectRequest(p.T, vipl.NetAddress{}, vipl.At(0, ""), host.Millisecond)), vipl.ErrInvalidState)
 	p.Is("destroy in the error state", p.VI.Destroy(p.T), vipl.ErrInvalidState)
 	p.Is("disconnect leaves the error state", p.VI.Disconnect(p.T), nil)
-	s, _, err := look(p.VI, p.T)
+	s, _, err := stateOf(p.VI, p.T)
 	p.Is("query", err, nil)
 	p.That("idle", s == vipl.Idle)
 	return nil
 }
 
-// again accepts one more connection on the same VI.
+// Again accepts one more connection on the same VI.
 func (p *Peer) Again() error {
 	r := must(p.NIC.ConnectWait(p.T, vipl.NetAddress{Discriminator: "test"}, host.Second))
 	return r.Accept(p.T, p.VI)
 }
 
-// goodWrite shows that a VI works.
+// GoodWrite checks that a VI works.
 func (p *Peer) GoodWrite(to Remote) error {
 	must(p.Write(0, 4, to, bufferBytes-4))
 	return errOf(p.VI.SendWait(p.T, host.Second))
 }
 
-// memoryClient tries what memory calls must refuse.
+// memoryClient makes memory calls that must be rejected.
 func memoryClient(e *Env) error {
 	b := must(e.NIC.Alloc(e.T, 3*4096))
 	register := func(address, n uint64, a vipl.MemAttributes) error {
@@ -362,12 +366,13 @@ func memoryClient(e *Env) error {
 		e.Is("register for RDMA read", register(b.Address(), 4, vipl.MemAttributes{EnableRDMARead: true}), vipl.ErrInvalidRDMARead)
 	}
 
-	// The same range several times, with different attributes and handles.
+	// Register the same range several times, with different attributes and
+	// handles.
 	handles := map[vipl.MemHandle]bool{0: true}
 	var regions []*vipl.Region
 	for i := range 4 {
 		r := must(e.NIC.RegisterMem(e.T, b.Address()+uint64(i), 4097, vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}))
-		e.That("a handle of its own, not 0", !handles[r.Handle()])
+		e.That("a separate handle, not 0", !handles[r.Handle()])
 		handles[r.Handle()] = true
 		a, err := e.NIC.QueryMem(e.T, r.Address(), r.Handle())
 		e.Is("query", err, nil)
@@ -391,13 +396,13 @@ func memoryClient(e *Env) error {
 	}
 	e.Is("free", e.NIC.Free(e.T, b), nil)
 
-	// A region of more pages than one list of a command holds.
+	// Register more pages than one list of a command holds.
 	big := must(e.H.Allocate(e.T, 1100*4096, mem.Runs))
 	all := must(e.NIC.RegisterBuffer(e.T, big, vipl.MemAttributes{}))
 	return all.Deregister(e.T)
 }
 
-// viClient tries what VI and tag calls must refuse.
+// viClient makes VI and tag calls that must be rejected.
 func viClient(e *Env) error {
 	create := func(a vipl.VIAttributes) error { return errOf(e.NIC.CreateVI(e.T, a)) }
 	q := e.NIC.Query()
@@ -444,7 +449,7 @@ func viClient(e *Env) error {
 	e.That(fmt.Sprintf("attributes %+v", q), q.MaxVI == 256 && q.ReliabilityLevelSupport&vipl.Unreliable != 0 &&
 		q.RDMAReadSupport&vipl.Unreliable == 0 && q.RDMAReadSupport&^q.ReliabilityLevelSupport == 0 && (q.MaxCQ > 0) == (q.MaxCQEntries > 0) &&
 		q.MaxTransferSize >= 32768 && q.MaxDescriptorsPerQueue == 1024 && q.MaxSegmentsPerDesc == 252 && q.LocalAddress == vipl.At(0, "").Host && q.NativeMTU == layout.MaxPayload)
-	// All VIs of the card, then one more.
+	// Create all VIs of the card, then one more.
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
 		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
@@ -456,11 +461,11 @@ func viClient(e *Env) error {
 		e.Is("destroy", v.Destroy(e.T), nil)
 	}
 	e.Is("a destroyed VI", errOf(v.ConnectRequest(e.T, vipl.NetAddress{}, vipl.NetAddress{}, 1)), vipl.ErrInvalidParameter)
-	e.Is("room again", create(vipl.VIAttributes{}), nil)
+	e.Is("capacity again", create(vipl.VIAttributes{}), nil)
 	return nil
 }
 
-// connectClient tries every way in which a connection does not come about.
+// connectClient tries every way in which a connection request fails.
 func connectClient(e *Env) error {
 	v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 	server := func(d string) vipl.NetAddress { return vipl.At(1, d) }
@@ -469,7 +474,7 @@ func connectClient(e *Env) error {
 	}
 	begin := e.T.Now()
 	e.Is("nobody there", request("nobody", host.Second), vipl.ErrNoMatch)
-	e.That("told promptly", e.T.Now()-begin < host.Millisecond)
+	e.That("reported promptly", e.T.Now()-begin < host.Millisecond)
 	e.Is("timeout 0", request("test", 0), vipl.ErrInvalidParameter)
 	e.Is("a discriminator too long", request(string(make([]byte, 33)), host.Second), vipl.ErrInvalidParameter)
 	begin = e.T.Now()
@@ -492,9 +497,10 @@ func connectClient(e *Env) error {
 	}
 	e.Is("rejected", again(host.Second), vipl.ErrReject)
 	e.Is("not decided in time", again(2*host.Millisecond), vipl.ErrTimeout)
-	// The server's first VI has another transfer size; it takes a second one.
+	// The server's first VI has another transfer size, so it accepts with a
+	// second one.
 	e.Is("accepted in the end", again(host.Second), nil)
-	s, _, err := look(v, e.T)
+	s, _, err := stateOf(v, e.T)
 	e.Is("query", err, nil)
 	e.That("connected", s == vipl.Connected)
 	e.Is("connect a connected VI", request("test", host.Second), vipl.ErrInvalidState)
@@ -540,18 +546,18 @@ func isolationClient(e *Env) error {
 		copy(p.Mem.Bytes(), Pattern(512, i))
 		must(p.Write(0, 512, to, 4096+512*i))
 		switch i % 4 {
-		case 0: // refused here
+		case 0: // rejected by the own card
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: 1, Handle: 0x55, Length: 64})
 			check(bad.VI.PostSend(bad.T, d))
-		case 1: // refused there
+		case 1: // rejected by the peer's card
 			must(bad.Write(0, 64, Remote{to.Address, to.Handle ^ 0x11}, 0))
 		case 2: // malformed
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			Raw(d).SetControl(0xfff3)
 			check(bad.VI.PostSend(bad.T, d))
-		default: // what the card cannot answer, or cannot even take
+		default: // no status can be written, or the doorbell is incomplete
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 8))
 			d.Handle = 0x123
@@ -563,12 +569,14 @@ func isolationClient(e *Env) error {
 			}
 		}
 		step(errOf(p.VI.SendWait(p.T, host.Second)), "the good VI, message %d", i)
-		// Not faster than the receiver can store: an overrun would be no fault of the other VI.
+		// Send no faster than the receiver can store: an overrun would not be
+		// the other VI's fault.
 		check(p.T.Sleep(20 * host.Microsecond))
 	}
 	malformed, err := p.NIC.Counter(p.T, layout.CounterDoorbellMalformed)
 	e.Is("counter", err, nil)
-	// A first dword of a doorbell is malformed when another one starts over. The last one still waits.
+	// A repeated first dword of a doorbell counts as malformed. The last one
+	// stays pending.
 	e.That(fmt.Sprintf("%d malformed doorbells counted", malformed), malformed >= 9 || e.onMvia() && malformed == 0)
 	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("check")))
 	return p.Settled(1)
@@ -587,7 +595,7 @@ func isolationServer(e *Env) error {
 	for i := range 40 {
 		copy(want[4096+512*i:], Pattern(512, i))
 	}
-	// The mailbox is faster than the wire.
+	// The mailbox is faster than the link.
 	end := 4096 + 512*40 - 1
 	check(p.Mem.Poll(p.T, end, 1, host.Second, func() bool { return p.Mem.Bytes()[end] == want[end] }))
 	for i := range want {
@@ -599,7 +607,7 @@ func isolationServer(e *Env) error {
 }
 
 // abandonClient and abandonServer end with everything open and posted; the
-// agents must take it back.
+// agents must release it.
 func abandonClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
@@ -614,8 +622,8 @@ func abandonServer(e *Env) error {
 	return p.Tell(0)
 }
 
-// sibling returns a peer with a VI of its own and the memory of p; the
-// numbers of its descriptors begin at first.
+// sibling returns a peer with a new VI and the memory of p; its descriptors
+// start at number first.
 func (p *Peer) sibling(first int) (*Peer, error) {
 	q := &Peer{Env: p.Env, Mem: p.Mem, descriptors: p.descriptors, posted: first}
 	var err error
@@ -623,8 +631,8 @@ func (p *Peer) sibling(first int) (*Peer, error) {
 	return q, err
 }
 
-// MainsOf are a scenario's programs. On a NIC that lacks what it is about, they
-// check that it is rejected.
+// MainsOf are a scenario's programs. On a NIC that lacks the feature, they
+// check that the NIC rejects it.
 func MainsOf(s Scenario) []Main {
 	mains := []Main{s.client, s.server}
 	for i, m := range mains {
@@ -641,10 +649,10 @@ func MainsOf(s Scenario) []Main {
 	return mains
 }
 
-// on says whether it is a device's.
+// on reports whether the scenario applies to a device.
 func (s Scenario) on(d driver.Device) bool { return s.only == "" || s.only == d }
 
-// endpointProgram writes many messages to and fro, one after another.
+// endpointProgram writes many messages in alternating directions.
 func endpointProgram(e *Env, node int) error {
 	p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 10000}))
 	if node == 0 {
@@ -652,7 +660,7 @@ func endpointProgram(e *Env, node int) error {
 	} else {
 		check(p.Accept(e.T, "here", host.Second))
 	}
-	for i := range 100 { // more than there are descriptors
+	for i := range 100 { // more than the queue has descriptors
 		write := func() error {
 			copy(p.Bytes(), Pattern(3000, i+node))
 			p.Bytes()[2999] = byte(i + 1)

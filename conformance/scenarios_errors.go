@@ -13,7 +13,7 @@ import (
 	"hvia/vipl"
 )
 
-// localErrorClient posts descriptors that its own card must refuse, each
+// localErrorClient posts descriptors that its own card must reject, each
 // followed by a good one.
 func localErrorClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
@@ -77,7 +77,7 @@ func localErrorClient(e *Env) error {
 		d.SetRDMAWrite(to.Address, to.Handle, good)
 		c.set(d)
 		step(p.VI.PostSend(p.T, d), "%s", c.name)
-		// A good one right behind it, linked by the bad one.
+		// Post a good descriptor right behind the bad one.
 		must(p.Write(0, 4, to, bufferBytes-4))
 		got, err := p.VI.SendWait(p.T, host.Second)
 		e.Is(c.name, err, vipl.ErrDescriptor)
@@ -110,8 +110,8 @@ func localErrorClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// remoteCases are RDMA writes that the server's card must refuse. The writer
-// cannot see it: on an unreliable VI they complete well.
+// remoteCases are RDMA writes that the server's card must drop. On an
+// unreliable VI they complete without an error, so the writer cannot see it.
 var remoteCases = []struct {
 	name string
 	to   func(good, stale, locked, foreign Remote) (Remote, int)
@@ -126,7 +126,7 @@ var remoteCases = []struct {
 	{"region of another tag", func(_, _, _, f Remote) (Remote, int) { return f, 0 }},
 }
 
-const marker = bufferBytes - 16 // where the writer says how far it is
+const marker = bufferBytes - 16 // the writer stores its progress here
 
 func (p *Peer) hearAll(n int) ([]Remote, error) {
 	var all []Remote
@@ -152,7 +152,7 @@ func remoteErrorClient(e *Env) error {
 		}
 	}
 
-	// The same through a VI whose peer does not let it write.
+	// Repeat the write through a VI whose peer does not enable RDMA writes.
 	q := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: p.posted}
 	q.VI = must(e.NIC.CreateVI(e.T, Writable))
 	check(q.Redial(1))
@@ -175,8 +175,8 @@ func remoteErrorServer(e *Env) error {
 		check((&Peer{Env: e, Mem: r}).Tell(0))
 	}
 	b := p.Mem.Bytes()
-	refused := must(p.NIC.Counter(p.T, layout.CounterReceiveProtection))
-	e.That("nothing refused yet", refused == 0)
+	rejected := must(p.NIC.Counter(p.T, layout.CounterReceiveProtection))
+	e.That("nothing rejected yet", rejected == 0)
 	clean := func(name string) { e.That(name+": nothing was written", bytes.Equal(b[:marker], make([]byte, marker))) }
 	protection := func(name string, vi int) error {
 		a, err := p.asyncError()
@@ -196,9 +196,9 @@ func remoteErrorServer(e *Env) error {
 	check(r.Accept(p.T, locked))
 	check(protection("locked VI", locked.Index()))
 	clean("locked VI")
-	refused, err := p.NIC.Counter(p.T, layout.CounterReceiveProtection)
+	rejected, err := p.NIC.Counter(p.T, layout.CounterReceiveProtection)
 	e.Is("counter", err, nil)
-	e.That(fmt.Sprintf("%d refusals counted, want %d", refused, len(remoteCases)+1), int(refused) == len(remoteCases)+1)
+	e.That(fmt.Sprintf("%d rejected writes counted, want %d", rejected, len(remoteCases)+1), int(rejected) == len(remoteCases)+1)
 	return p.Settled(0)
 }
 
@@ -214,9 +214,9 @@ func (p *Peer) asyncError() (driver.AsyncError, error) {
 	return driver.AsyncError{}, errors.New("no asynchronous error came")
 }
 
-// unreachableClient posts a descriptor whose handle is wrong. The card cannot
-// answer in it, nor find what is posted behind it. What is posted before it and
-// is on its way for a long time yet is carried out.
+// unreachableClient posts a descriptor with a wrong handle. The card can
+// neither write its status nor find later descriptors. It carries out all
+// earlier ones, even those still in flight.
 func unreachableClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
@@ -235,15 +235,15 @@ func unreachableClient(e *Env) error {
 	d, err := p.VI.SendWait(p.T, host.Second)
 	e.Flushed("the bad one", d, err)
 	e.That("in order", d == bad)
-	// The one behind it is lost with it, or, if the card had met the bad one before
-	// this was posted, is flushed by the card.
+	// Depending on when the card fetches the bad descriptor, either the library
+	// or the card flushes the next one.
 	d, err = p.VI.SendWait(p.T, host.Second)
 	e.Flushed("behind the bad one", d, err)
 	e.That("in order", d == behind)
 	a, err := p.asyncError()
 	e.Is("reported", err, nil)
 	e.That(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.VI == p.VI.Index())
-	s, empty, err := look(p.VI, p.T)
+	s, empty, err := stateOf(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That("broken and drained", s == vipl.ErrorState && empty)
 	check(p.VI.Disconnect(p.T))
@@ -251,8 +251,8 @@ func unreachableClient(e *Env) error {
 	check(p.Redial(1))
 	check(p.GoodWrite(to))
 
-	// The same, and the program disconnects at once: what the card cannot
-	// answer, the library completes.
+	// Repeat this, and disconnect at once: the library completes the
+	// descriptors that the card cannot reach.
 	posts := []*vipl.Descriptor{p.Next(), p.Next()}
 	for i, d := range posts {
 		d.SetRDMAWrite(to.Address, to.Handle, p.Mem.Segment(0, 4))
@@ -273,7 +273,8 @@ func unreachableClient(e *Env) error {
 
 var reconnectServer = leaveServer
 
-// lose posts a descriptor whose handle is wrong: the card cannot answer in it.
+// lose posts a descriptor with a wrong handle, so the card cannot write its
+// status.
 func (p *Peer) lose() (*vipl.Descriptor, error) {
 	d := p.Next()
 	d.SetRDMAWrite(p.Mem.Address(), p.Mem.Handle(), p.Mem.Segment(0, 4))
@@ -283,13 +284,13 @@ func (p *Peer) lose() (*vipl.Descriptor, error) {
 
 const (
 	burst = 3
-	// promptly is far more than the agent takes for any error, and far less than
-	// the timeout that must not be what ends a wait.
+	// Promptly exceeds the agent's time for any error, but is far below the
+	// timeout that must not end a wait.
 	Promptly = host.Millisecond
 )
 
-// burstClient makes three of its four VIs fail before the agent can have
-// looked: each has its own error, and the fourth goes on.
+// burstClient makes three of its four VIs fail before the agent polls: each
+// reports a separate error, and the fourth goes on.
 func burstClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
@@ -313,7 +314,7 @@ func burstClient(e *Env) error {
 		d, err := q.VI.SendWait(q.T, host.Second)
 		e.Flushed(name, d, err)
 		e.That(name+": in order", d == lost[i])
-		// The card may have met the bad one before the next was posted.
+		// The card may have fetched the bad one before the next post.
 		d, err = q.VI.SendWait(q.T, host.Second)
 		if err != nil {
 			e.Flushed(name+": behind", d, err)
@@ -336,11 +337,11 @@ func burstClient(e *Env) error {
 	e.Is("no more errors", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 	for _, q := range bad {
 		e.That(fmt.Sprintf("VI %d has one error, not %d", q.VI.Index(), seen[q.VI.Index()]), seen[q.VI.Index()] == 1)
-		s, empty, err := look(q.VI, q.T)
+		s, empty, err := stateOf(q.VI, q.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("VI %d is broken and drained, not %v", q.VI.Index(), s), s == vipl.ErrorState && empty)
 	}
-	s, _, err := look(p.VI, p.T)
+	s, _, err := stateOf(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That(fmt.Sprintf("the fourth VI is connected, not %v", s), s == vipl.Connected)
 	must(p.Write(0, 512, to, 8192))
@@ -372,9 +373,9 @@ func burstServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// floodClient makes so many VIs fail in one burst that the card cannot keep
-// every error. It still knows whose they were: each of these VIs is told that
-// it is broken, and the one that did nothing goes on.
+// floodClient makes N VIs fail in one burst, more than the card can queue
+// errors for. The card still knows which VIs failed: each reports its
+// breakdown, and the idle VI goes on.
 func floodClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
@@ -414,15 +415,15 @@ func floodClient(e *Env) error {
 	}
 	post, dropped := codes[layout.AsyncErrorPostDescriptor], codes[layout.AsyncErrorCatastrophic]
 	e.That(fmt.Sprintf("some were dropped and as many as fit were not: %v", codes), dropped > 0 && post >= layout.AsyncErrorSlots && post+dropped == flood)
-	s, _, err := look(p.VI, p.T)
+	s, _, err := stateOf(p.VI, p.T)
 	e.Is("query", err, nil)
 	e.That(fmt.Sprintf("the good VI is connected, not %v", s), s == vipl.Connected)
 	check(p.GoodWrite(to))
 	return p.Settled(1)
 }
 
-// staleClient ends what it has broken before the agent has looked: the error
-// must break neither what is left of the VI nor the next one with its index.
+// staleClient removes a broken VI before the agent polls. The late error must
+// break neither that VI nor the next one with its index.
 func staleClient(e *Env) error {
 	p := must(e.Prepare(Writable))
 	for range 3 {
@@ -432,15 +433,15 @@ func staleClient(e *Env) error {
 		d, err := p.VI.SendDone(p.T)
 		e.Flushed("after the disconnect", d, err)
 		e.That("in order", d == want)
-		s, _, err := look(p.VI, p.T)
+		s, _, err := stateOf(p.VI, p.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("idle after the disconnect, not %v", s), s == vipl.Idle)
 		a, err := p.NIC.ErrorWait(p.T, 0)
-		e.Is("the error was told by then", err, nil)
+		e.Is("the error was reported by then", err, nil)
 		e.That(fmt.Sprintf("a bad post on this VI, not %+v", a), a.Code == layout.AsyncErrorPostDescriptor && a.VI == index)
 
-		// Nothing is outstanding for the library, so the VI may go at once.
-		if !e.onMvia() { // which has no doorbells to ring without the library
+		// The library sees nothing outstanding, so it destroys the VI at once.
+		if !e.onMvia() { // M-VIA has no doorbells
 			check(p.T.Write(layout.PciBar1Base+uint32(index)*layout.DoorbellPageBytes+layout.DoorbellSend,
 				uint32(p.Mem.Address())&^(layout.DescriptorAlignment-1), 0, 0x123))
 		}
@@ -448,7 +449,7 @@ func staleClient(e *Env) error {
 		p.VI = must(e.NIC.CreateVI(p.T, Writable))
 		e.That("the index is used again", p.VI.Index() == index)
 		check(p.T.Sleep(host.Millisecond))
-		s, _, err = look(p.VI, p.T)
+		s, _, err = stateOf(p.VI, p.T)
 		e.Is("query", err, nil)
 		e.That(fmt.Sprintf("the next VI is idle, not %v", s), s == vipl.Idle)
 		e.Is("and has no error", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)

@@ -18,13 +18,13 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// The scenarios on fake cards and on M-VIA over fake NICs: what the library and
-// the agent do, without RTL.
+// The scenarios run on fake cards and on M-VIA over fake NICs. This covers the
+// library and the agent without RTL.
 func TestScenariosOnFakes(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { scenariosOn(t, fakeTarget(d)) })
 }
 
-// The scenarios on the RTL, in virtual time. With -short it is one of them.
+// The scenarios run on the RTL in virtual time, with -short just one of them.
 func TestScenariosOnTheCard(t *testing.T) { scenariosOn(t, simulated(t, driver.DeviceHvia)) }
 
 // The same on M-VIA over the simulated plain NIC.
@@ -41,12 +41,12 @@ func scenariosOn(t *testing.T, target Target) {
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			s.skip(t, target.Device)
-			judge(t, target, target.runScenario(ctx, q, s))
+			verify(t, target, target.runScenario(ctx, q, s))
 		})
 	}
 }
 
-// skip skips what is not about a device.
+// skip skips a scenario that does not apply to a device.
 func (s Scenario) skip(t *testing.T, d driver.Device) {
 	t.Helper()
 	if !s.on(d) {
@@ -54,9 +54,9 @@ func (s Scenario) skip(t *testing.T, d driver.Device) {
 	}
 }
 
-// The connection protocol carries a program through a wire that loses half of
-// its frames.
-func TestScenariosOverALossyWire(t *testing.T) {
+// Connection frames are retransmitted until they arrive, even on a link that
+// loses half of them.
+func TestScenariosOverALossyLink(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		for _, s := range Scenarios {
 			if s.Name == "connections" { // it measures times
@@ -79,8 +79,8 @@ func TestScenariosOverALossyWire(t *testing.T) {
 	})
 }
 
-// A VI has another number on the wire for each connection, and another first
-// sequence number: frames of the last one must not be taken for the next one's.
+// Each connection of a VI has a new number on the wire and a new first sequence
+// number, so frames of an earlier connection cannot enter a later one.
 func TestEveryConnectionHasItsOwnNumber(t *testing.T) {
 	conformtest.OnDevices(t, everyConnectionHasItsOwnNumber)
 }
@@ -125,15 +125,15 @@ func TestRunsRepeat(t *testing.T) {
 	})
 }
 
-// Endpoints: two hosts write to each other without knowing more than a name.
+// Two hosts write to each other's endpoints and need only a name.
 func TestEndpoints(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, d driver.Device) {
 		runFake(t, d, nil, func(e *Env) error { return endpointProgram(e, 0) }, func(e *Env) error { return endpointProgram(e, 1) })
 	})
 }
 
-// What is not an endpoint is refused by one.
-func TestEndpointRefusesStrangers(t *testing.T) {
+// An endpoint rejects a peer that is not an endpoint.
+func TestEndpointRejectsOthers(t *testing.T) {
 	runFake(t, driver.DeviceHvia, nil, func(e *Env) error {
 		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 		e.Is("a stranger", (&Peer{Env: e, VI: v}).Redial(1), vipl.ErrReject)

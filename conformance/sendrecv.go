@@ -12,10 +12,10 @@ import (
 	"hvia/vipl"
 )
 
-// sendReceiveScenarios are those of send and receive, of gather and scatter and
-// of immediate data. Each bit of the status word, each row of the tables of
-// states and errors of VIA that belongs to unreliable delivery is provoked by
-// one of them, but for what needs a bus or a wire that fails.
+// sendReceiveScenarios cover send and receive, gather and scatter, and
+// immediate data. Together they provoke each status bit and each row of VIA's
+// state and error tables for unreliable delivery, except those that require a
+// faulty bus or link.
 var sendReceiveScenarios = []Scenario{
 	{Name: "segments of every kind", client: segmentsClient, server: segmentsServer},
 	{Name: "receive queue", client: floodedClient, server: receiveQueueServer},
@@ -43,7 +43,7 @@ const (
 	rdmaError       = layout.DescriptorStatusRDMAProtectionErrorMask
 )
 
-// outcome is what a completed descriptor must say.
+// outcome is the required status of a completed descriptor.
 type outcome struct {
 	bits      uint32
 	operation layout.StatusOperation
@@ -64,7 +64,7 @@ func (o outcome) with(immediate uint32) outcome {
 	return o
 }
 
-// completed checks every bit of what came back.
+// Completed checks every bit of a completed descriptor.
 func (p *Peer) Completed(what string, got, want *vipl.Descriptor, err error, o outcome) {
 	if o.bits == 0 {
 		p.Is(what, err, nil)
@@ -86,19 +86,19 @@ func (p *Peer) Completed(what string, got, want *vipl.Descriptor, err error, o o
 	p.That(fmt.Sprintf("%s: immediate data %#x %v, want %#x %v", what, data, has, o.immediate, o.has), has == o.has && (!has || data == o.immediate))
 }
 
-// take waits for a receive and checks it.
+// Take waits for a receive and checks it.
 func (p *Peer) Take(what string, want *vipl.Descriptor, o outcome) {
 	d, err := p.VI.RecvWait(p.T, host.Second)
 	p.Completed(what, d, want, err, o)
 }
 
-// sent waits for a send and checks it.
+// Sent waits for a send and checks it.
 func (p *Peer) Sent(what string, want *vipl.Descriptor, o outcome) {
 	d, err := p.VI.SendWait(p.T, host.Second)
 	p.Completed(what, d, want, err, o)
 }
 
-// meet waits until the other program has come here too.
+// Meet waits until the other program arrives here, too.
 func (p *Peer) Meet(node int) error {
 	check(p.T.Send(host.ThreadID{Node: node, Rank: 1}, []byte("meet")))
 	m, ok, err := p.T.Receive(host.Second)
@@ -108,31 +108,32 @@ func (p *Peer) Meet(node int) error {
 	return err
 }
 
-// quiet lets pass more time than any message takes.
+// Quiet waits longer than any message takes.
 func (p *Peer) Quiet() error { return p.T.Sleep(2 * host.Millisecond) }
 
-// wide returns a descriptor with room for segments, in memory of its own.
+// Wide returns a descriptor for the given number of segments, in separate
+// memory.
 func (p *Peer) Wide(segments int) (*vipl.Descriptor, error) {
 	b := must(p.NIC.Alloc(p.T, vipl.DescriptorSize(segments)))
 	r := must(p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{}))
 	return r.Descriptor(0, segments)
 }
 
-// send posts a send of bytes of the own buffer.
+// Send posts a send from the own buffer.
 func (p *Peer) Send(offset, n int) (*vipl.Descriptor, error) {
 	d := p.Next()
 	check(d.SetSend(p.Mem.Segment(offset, n)))
 	return d, p.VI.PostSend(p.T, d)
 }
 
-// receive posts a receive into the own buffer.
+// Receive posts a receive into the own buffer.
 func (p *Peer) Receive(offset, n int) (*vipl.Descriptor, error) {
 	d := p.Next()
 	check(d.SetReceive(p.Mem.Segment(offset, n)))
 	return d, p.VI.PostRecv(p.T, d)
 }
 
-// ended checks that both queues are empty and that nothing asynchronous was left.
+// ended checks that both queues are empty and no asynchronous error is left.
 func (p *Peer) ended(what string) {
 	d, err := p.VI.RecvDone(p.T)
 	p.Is(what+": receive queue", err, vipl.ErrDescriptor)
@@ -143,14 +144,14 @@ func (p *Peer) ended(what string) {
 	p.Is(what+": nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 }
 
-// asynchronous waits for an asynchronous error and checks it.
+// Asynchronous waits for an asynchronous error and checks it.
 func (p *Peer) Asynchronous(what string, code layout.AsyncError, vi *vipl.VI) {
 	a, err := p.NIC.ErrorWait(p.T, host.Second)
 	p.Is(what+": an asynchronous error", err, nil)
 	p.That(fmt.Sprintf("%s: %v on VI %d, not %+v", what, code, vi.Index(), a), a.Code == code && a.VI == vi.Index())
 }
 
-// inState checks a VI's state.
+// InState checks a VI's state.
 func (p *Peer) InState(what string, want layout.VIState) {
 	i, err := p.VI.Query(p.T)
 	p.Is(what, err, nil)
@@ -166,7 +167,7 @@ func (p *Peer) memory(what string, want []byte) error {
 	return nil
 }
 
-// A dispatch is one message: its length and in how many pieces each side has it.
+// A dispatch is one message: its length and its number of pieces at each side.
 type dispatch struct {
 	n        int
 	from, to int // data segments
@@ -180,9 +181,9 @@ func dispatches() (all []dispatch) {
 	return append(all, dispatch{65536, 1, 1, 0}, dispatch{65536, 2, 3, 0}, dispatch{65000, 3, 2, 17}, dispatch{65536, 252, 252, 0}, dispatch{3000, 252, 1, 5}, dispatch{3000, 1, 252, 0}, dispatch{0, 252, 252, 0})
 }
 
-// pieces cuts n bytes into segments that lie apart from each other at odd
-// places. Every fifth has no bytes, if others can have them, and then neither
-// address nor handle mean anything.
+// pieces cuts n bytes into separate segments at unaligned addresses. Every
+// fifth has no bytes, if others can hold them; the card then checks neither its
+// address nor its handle.
 func (p *Peer) pieces(n, count, seed int) (all []vipl.Segment, offsets []int) {
 	at := seed * 3 % 61
 	for i := range count {
@@ -208,7 +209,7 @@ func (p *Peer) pieces(n, count, seed int) (all []vipl.Segment, offsets []int) {
 	return all, offsets
 }
 
-// segmentsClient sends messages of every length from every kind of segments.
+// segmentsClient sends messages of every length from segments of all kinds.
 func segmentsClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	d := must(p.Wide(vipl.MaxSegments))
@@ -230,8 +231,8 @@ func segmentsClient(e *Env) error {
 		p.Sent(fmt.Sprintf("message %d %+v", i, c), d, outcome{operation: layout.StatusOperationSend, length: c.n})
 		clear(p.Mem.Bytes())
 	}
-	e.Is("more segments than there is room for", p.Next().SetSend(make([]vipl.Segment, 3)...), vipl.ErrInvalidParameter)
-	e.Is("room for too many", errOf(p.Mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
+	e.Is("more segments than fit", p.Next().SetSend(make([]vipl.Segment, 3)...), vipl.ErrInvalidParameter)
+	e.Is("memory for too many", errOf(p.Mem.Descriptor(0, vipl.MaxSegments+1)), vipl.ErrInvalidParameter)
 	return p.Settled(1)
 }
 
@@ -245,11 +246,11 @@ func segmentsServer(e *Env) error {
 		if c.to == 0 && c.n > 0 {
 			c.to = 1
 		}
-		room := c.n + c.slack
+		capacity := c.n + c.slack
 		if c.to == 0 {
-			room = 0
+			capacity = 0
 		}
-		segments, offsets := p.pieces(room, c.to, i+3)
+		segments, offsets := p.pieces(capacity, c.to, i+3)
 		check(d.SetReceive(segments...))
 		check(p.VI.PostRecv(p.T, d))
 		check(p.Meet(0))
@@ -270,11 +271,11 @@ func segmentsServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// batch is how many messages are under way at once: no more than the receiving
-// card can keep, whatever the other does.
+// batch is the number of messages in flight: the receiving card can buffer them
+// all, however busy it is.
 const batch = 64
 
-// floodedClient sends as many messages as receives can be outstanding.
+// floodedClient sends as many messages as a receive queue can hold.
 func floodedClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	copy(p.Mem.Bytes(), Pattern(64, 0))
@@ -293,7 +294,7 @@ func floodedClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// receiveQueueServer posts all receives before there is a connection.
+// receiveQueueServer posts all receives before it connects.
 func receiveQueueServer(e *Env) error {
 	p := must(e.Prepare(Writable))
 	d, err := p.VI.RecvDone(p.T)
@@ -320,8 +321,8 @@ func receiveQueueServer(e *Env) error {
 	e.Is("one too many", err, vipl.ErrResource)
 	e.Is("one too many", err, vipl.ErrOverrun)
 	e.That("it is untouched", bytes.Equal(image, over.Bytes()))
-	// The card counts as well, the one that it holds included. M-VIA cannot be rung
-	// without the library.
+	// The card counts descriptors, too, including the one it holds. M-VIA has
+	// no doorbell that a program could ring directly.
 	if !e.onMvia() {
 		check(p.T.Write(layout.PciBar1Base+uint32(p.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellReceive,
 			uint32(over.Address), uint32(over.Address>>32), uint32(over.Handle)))
@@ -344,7 +345,8 @@ func receiveQueueServer(e *Env) error {
 		}
 		p.Take(fmt.Sprintf("message %d", i), d, Received(i%9).with(uint32(i)))
 		copy(want[64*i:], source[i%7:i%7+i%9])
-		// Its memory is the program's at once: nothing may be written there any more.
+		// The memory belongs to the program again: the card must not write it
+		// any more.
 		clear(d.Bytes())
 	}
 	p.ended("drained")
@@ -356,8 +358,8 @@ func receiveQueueServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// immediateCases are RDMA writes with immediate data: where they go, and what
-// the receive says.
+// immediateCases are RDMA writes with immediate data: their targets and the
+// resulting receive status.
 var immediateCases = []struct {
 	name string
 	n    int
@@ -394,7 +396,8 @@ func immediateClient(e *Env) error {
 		p.Sent(c.name, d, outcome{operation: layout.StatusOperationRDMAWrite, length: c.n})
 	}
 
-	// Without immediate data a write uses up nothing; a send behind it finds it in memory.
+	// A write without immediate data consumes no receive. A later send finds
+	// the data in memory.
 	check(p.Meet(1))
 	d := must(p.Wide(3))
 	check(d.SetRDMAWrite(to.Address+9, to.Handle, p.Mem.Segment(1, 2000), p.Mem.Segment(4097, 3), p.Mem.Segment(0, 2000)))
@@ -406,7 +409,7 @@ func immediateClient(e *Env) error {
 	p.Sent("write", d, outcome{operation: layout.StatusOperationRDMAWrite, length: 4003})
 	p.Sent("message of no bytes", last, outcome{operation: layout.StatusOperationSend})
 
-	// The same through a VI whose peer does not let it write.
+	// Repeat the write through a VI whose peer does not enable RDMA writes.
 	q := must(p.sibling(1024))
 	check(q.Redial(1))
 	d = q.Next()
@@ -424,7 +427,7 @@ func immediateServer(e *Env) error {
 	remote := outcome{operation: layout.StatusOperationRemoteRDMAWrite}
 	for i, c := range immediateCases {
 		d := p.Next()
-		// Its buffers are not used, so they may be wrong.
+		// The card ignores the receive's buffers, so they may be invalid.
 		check(d.SetReceive(vipl.Segment{Address: 5, Handle: 5, Length: 5}))
 		check(p.VI.PostRecv(p.T, d))
 		check(p.Meet(0))
@@ -460,67 +463,70 @@ func immediateServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// handlerServer has its asynchronous errors told while it does something else.
+// handlerServer gets its asynchronous errors through a handler while it waits
+// for a message.
 func handlerServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	second := must(p.sibling(512))
 	check(second.Again())
-	var told []vipl.ErrorDescriptor
+	var reported []vipl.ErrorDescriptor
 	nested := 0
 	handler := func(t *host.Thread, d vipl.ErrorDescriptor) {
-		told = append(told, d)
+		reported = append(reported, d)
 		if t != p.T || d.NIC != e.NIC {
 			e.That("on the thread of the call, with its NIC", false)
 		}
-		// A handler may call the library, and is not called inside itself.
-		before := len(told)
+		// A handler may call the library. The library does not nest handlers.
+		before := len(reported)
 		if d.VI != nil {
 			if _, err := d.VI.RecvDone(t); !errors.Is(err, vipl.ErrDescriptor) && !errors.Is(err, vipl.ErrNotDone) {
 				e.Is("a call in the handler", err, vipl.ErrDescriptor)
 			}
 		}
-		if len(told) != before {
+		if len(reported) != before {
 			nested++
 		}
 	}
 	e.Is("register", e.NIC.ErrorCallback(handler), nil)
 	awaited := must(second.Receive(0, 16))
 	check(p.Meet(0))
-	// The first VI has no receive: its errors come while this waits for the other one.
+	// The first VI has no receive, so its errors arrive while the program waits
+	// for the second.
 	second.Take("behind the errors", awaited, Received(4))
-	e.That(fmt.Sprintf("3 errors were told while it waited, not %d", len(told)), len(told) == 3)
-	for _, d := range told {
+	e.That(fmt.Sprintf("3 errors were reported while it waited, not %d", len(reported)), len(reported) == 3)
+	for _, d := range reported {
 		e.That(fmt.Sprintf("the first VI's empty queue, not %+v", d), d.VI == p.VI && d.Code == layout.AsyncErrorReceiveQueueEmpty &&
 			d.Resource == vipl.ResourceVI && d.Operation == layout.StatusOperationReceive)
 	}
-	e.Is("what was told does not come again", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
+	e.Is("a reported error does not come again", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 
-	// Without a handler they wait, and a new one gets them with the next call.
-	told = nil
+	// Without a handler the errors wait; a new handler gets them with the next
+	// call.
+	reported = nil
 	e.Is("restore the default", e.NIC.ErrorCallback(nil), nil)
 	awaited = must(second.Receive(0, 16))
 	check(p.Meet(0))
 	second.Take("behind the errors", awaited, Received(4))
-	e.That("nothing was told", len(told) == 0)
+	e.That("nothing was reported", len(reported) == 0)
 	a, err := p.NIC.ErrorWait(p.T, 0)
 	e.Is("the oldest error", err, nil)
 	e.That(fmt.Sprintf("of the first VI, not %+v", a), a.VI == p.VI.Index())
 	e.Is("register again", e.NIC.ErrorCallback(handler), nil)
 	e.Is("any call", errOf(second.VI.RecvDone(p.T)), vipl.ErrDescriptor)
-	e.That(fmt.Sprintf("2 errors were left, not %d", len(told)), len(told) == 2)
+	e.That(fmt.Sprintf("2 errors were left, not %d", len(reported)), len(reported) == 2)
 
-	// Of a VI that is destroyed nothing is told under its index any more.
-	told = nil
+	// A destroyed VI reports nothing under its index any more.
+	reported = nil
 	must(p.lose())
 	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
-	e.That(fmt.Sprintf("the bad post is told before Disconnect returns: %+v", told), len(told) == 1 &&
-		told[0].Code == layout.AsyncErrorPostDescriptor && told[0].Resource == vipl.ResourceDescriptor && told[0].VI == p.VI)
+	e.That(fmt.Sprintf("the bad post is reported before Disconnect returns: %+v", reported), len(reported) == 1 &&
+		reported[0].Code == layout.AsyncErrorPostDescriptor && reported[0].Resource == vipl.ResourceDescriptor && reported[0].VI == p.VI)
 	for range 2 {
 		_, _ = p.VI.SendDone(p.T)
 	}
 	e.Is("destroy", p.VI.Destroy(p.T), nil)
 	e.Is("nothing else", errOf(p.NIC.ErrorWait(p.T, host.Millisecond)), vipl.ErrTimeout)
-	e.That(fmt.Sprintf("nothing else was told, not %+v", told), len(told) == 1)
+	e.That(fmt.Sprintf("nothing else was reported, not %+v", reported), len(reported) == 1)
 	e.That("the handler was never called inside itself", nested == 0)
 	return p.Settled(0)
 }
@@ -534,7 +540,7 @@ func handlerClient(e *Env) error {
 		for range 3 {
 			must(p.Send(0, 8))
 			must(p.VI.SendWait(p.T, host.Second))
-			// Time for the agent, so that each is told by itself.
+			// Give the agent time, so it reports each error separately.
 			check(p.Quiet())
 		}
 		must(second.Send(0, 4))
@@ -552,8 +558,8 @@ func abandonReceiveServer(e *Env) error {
 	return p.Tell(0)
 }
 
-// compactClient and compactServer keep descriptors back to back, each with its
-// buffer right behind it, as programs of old do.
+// compactClient and compactServer put each descriptor right before its buffer,
+// without gaps, as older programs do.
 const (
 	compactRound  = 10
 	compactStride = 2 * vipl.DescriptorBytes
@@ -570,14 +576,14 @@ func compact(e *Env, node int) error {
 	}
 	p := must(connect(Writable))
 	b := must(p.NIC.Alloc(p.T, 2*compactRound*compactStride))
-	room := must(p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{}))
+	memory := must(p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{}))
 	var list [2 * compactRound]*vipl.Descriptor
 	buffer := func(i int) []byte {
-		return room.Bytes()[i*compactStride+vipl.DescriptorBytes : (i+1)*compactStride]
+		return memory.Bytes()[i*compactStride+vipl.DescriptorBytes : (i+1)*compactStride]
 	}
 	for i := range list {
-		list[i] = must(room.Descriptor(i*compactStride, 1))
-		s := room.Segment(i*compactStride+vipl.DescriptorBytes, vipl.DescriptorBytes)
+		list[i] = must(memory.Descriptor(i*compactStride, 1))
+		s := memory.Segment(i*compactStride+vipl.DescriptorBytes, vipl.DescriptorBytes)
 		if i < compactRound {
 			check(list[i].SetReceive(s))
 			check(p.VI.PostRecv(p.T, list[i]))
@@ -593,7 +599,7 @@ func compact(e *Env, node int) error {
 	}
 	for i := range compactRound {
 		p.Take(fmt.Sprintf("message %d", i), list[i], Received(vipl.DescriptorBytes))
-		e.That(fmt.Sprintf("message %d is whole", i), bytes.Equal(buffer(i), Pattern(vipl.DescriptorBytes, 10*(compactRound+i)+1-node)))
+		e.That(fmt.Sprintf("message %d is complete", i), bytes.Equal(buffer(i), Pattern(vipl.DescriptorBytes, 10*(compactRound+i)+1-node)))
 		d, err := p.VI.SendWait(p.T, host.Second)
 		p.Completed("the own one", d, list[compactRound+i], err, outcome{operation: layout.StatusOperationSend, length: vipl.DescriptorBytes})
 	}
@@ -601,7 +607,7 @@ func compact(e *Env, node int) error {
 	return p.Settled(1 - node)
 }
 
-// operationOf is what a completed descriptor says that was completed.
+// operationOf returns the operation in a completed descriptor's status.
 func operationOf(d *vipl.Descriptor) layout.StatusOperation {
 	return layout.StatusOperation(d.Status() & layout.DescriptorStatusOperationMask >> layout.DescriptorStatusOperationLsb)
 }

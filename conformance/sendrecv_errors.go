@@ -10,8 +10,8 @@ import (
 	"hvia/vipl"
 )
 
-// receiveCases are receive descriptors at fault. What the sender sends has
-// caseBytes bytes in three frames; its own descriptor completes well.
+// caseBytes is the length of the message that meets a faulty receive
+// descriptor: three frames. The sender's descriptor completes without an error.
 const caseBytes = 3000
 
 type receiveCase struct {
@@ -22,7 +22,7 @@ type receiveCase struct {
 	length  int // bytes that are written
 }
 
-// caseMemory is memory that a receive must not get at.
+// caseMemory is memory that a receive must not reach.
 type caseMemory struct{ stale, foreign *vipl.Region }
 
 func good(offset, n int) func(*Peer, *caseMemory) vipl.Segment {
@@ -67,7 +67,8 @@ var receiveCases = []receiveCase{
 	{name: "address 0", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address = 0 })}},
 	{name: "address at the end of all", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address = ^uint64(0) - 99 })}},
 	{name: "one byte before the region", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address-- })}},
-	// A segment is refused as a whole, whatever part of it the message would use.
+	// The card rejects the complete segment, whichever part the message would
+	// use.
 	{name: "one byte behind the region", bits: ProtectionError, segment: segments{spoiled(bufferBytes-caseBytes-9, caseBytes+9, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Address++ })}},
 	{name: "handle 0", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
 	{name: "handle of nothing", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle ^= 0x80 })}},
@@ -76,11 +77,11 @@ var receiveCases = []receiveCase{
 	})}},
 	{name: "stale handle", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, c *caseMemory) { s.Handle = c.stale.Handle() })}},
 	{name: "tag of another VI", bits: ProtectionError, segment: segments{spoiled(0, caseBytes, func(s *vipl.Segment, _ *Peer, c *caseMemory) { s.Handle = c.foreign.Handle() })}},
-	{name: "the second buffer refused", bits: ProtectionError, length: 1000,
+	{name: "the second buffer rejected", bits: ProtectionError, length: 1000,
 		segment: segments{good(5, 1000), spoiled(5000, 2000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
-	{name: "the third buffer refused, in the second frame", bits: ProtectionError, length: 1500,
+	{name: "the third buffer rejected, in the second frame", bits: ProtectionError, length: 1500,
 		segment: segments{good(5, 1000), good(2000, 500), spoiled(5000, 2000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
-	// What is not needed is not looked at.
+	// The card does not check segments it does not need.
 	{name: "a wrong buffer behind the message", length: caseBytes,
 		segment: segments{good(5, 1000), good(2000, 2000), spoiled(0, 1000, func(s *vipl.Segment, _ *Peer, _ *caseMemory) { s.Handle = 0 })}},
 	{name: "larger than the message", segment: segments{good(5, 9000)}, length: caseBytes},
@@ -122,7 +123,7 @@ func receiveErrorServer(e *Env) error {
 			c.change(d)
 		}
 		step(p.VI.PostRecv(p.T, d), "%s", c.name)
-		// A good one right behind it, linked by the bad one.
+		// Post a good descriptor right behind the bad one.
 		behind := must(p.Receive(bufferBytes-8, 8))
 		check(p.Meet(0))
 		p.Take(c.name, d, Received(c.length).failed(c.bits))
@@ -143,9 +144,9 @@ func receiveErrorServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// gatherCases are send descriptors at fault. arrived is what the peer's
-// receive says: -1 if nothing is sent at all, else the bytes of the frames that
-// were complete; the message has no end, which the next one tells.
+// gatherCases are faulty send descriptors. arrived is the length in the peer's
+// receive, -1 if nothing is sent: the bytes of the complete frames. The message
+// lacks its last frame, so the next message ends it.
 var gatherCases = []struct {
 	name    string
 	lengths []int
@@ -155,11 +156,11 @@ var gatherCases = []struct {
 	bits    uint32
 	arrived int
 }{
-	{"the only segment refused", []int{4000}, 0, -1, false, ProtectionError, -1},
-	{"the second segment refused in the first frame", []int{100, 100}, 1, -1, false, ProtectionError, -1},
-	{"the second segment refused in the second frame", []int{1472, 100}, 1, -1, false, ProtectionError, 1472},
-	{"the fifth segment refused in the third frame", []int{1000, 1000, 1000, 1, 3000}, 4, -1, false, ProtectionError, 2944},
-	{"an RDMA write's third segment refused in the second frame", []int{1000, 472, 3000}, 2, -1, true, ProtectionError, 1472},
+	{"the only segment rejected", []int{4000}, 0, -1, false, ProtectionError, -1},
+	{"the second segment rejected in the first frame", []int{100, 100}, 1, -1, false, ProtectionError, -1},
+	{"the second segment rejected in the second frame", []int{1472, 100}, 1, -1, false, ProtectionError, 1472},
+	{"the fifth segment rejected in the third frame", []int{1000, 1000, 1000, 1, 3000}, 4, -1, false, ProtectionError, 2944},
+	{"an RDMA write's third segment rejected in the second frame", []int{1000, 472, 3000}, 2, -1, true, ProtectionError, 1472},
 	{"length more than two segments", []int{10, 10}, -1, 21, false, lengthError, -1},
 	{"length less than two segments", []int{10, 10}, -1, 19, false, lengthError, -1},
 	{"length without segments", nil, -1, 1, false, lengthError, -1},
@@ -169,7 +170,7 @@ var gatherCases = []struct {
 	{"length less than five segments in several frames", []int{1000, 1000, 1000, 1000, 1000}, -1, 4999, false, lengthError, 4416},
 	{"length far less than five segments", []int{1000, 1000, 1000, 1000, 1000}, -1, 1472, false, lengthError, -1},
 	{"longer than the max transfer size in several segments", []int{60000, 5536, 1}, -1, -1, false, lengthError, -1},
-	// What has no bytes is not looked at.
+	// The card does not check a segment of no bytes.
 	{"a wrong segment of no bytes", []int{1000, 0, 1000}, 1, -1, false, 0, 2000},
 }
 
@@ -223,7 +224,7 @@ func gatherErrorServer(e *Env) error {
 		if uses {
 			d = p.Next()
 			check(d.SetReceive(p.Mem.Segment(0, bufferBytes-16)))
-			// 65,536 bytes is the most that a receive may take.
+			// A receive may take at most 65,536 bytes.
 			Raw(d).SetLength(65536)
 			check(p.VI.PostRecv(p.T, d))
 		}
@@ -249,7 +250,7 @@ func gatherErrorServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// emptyQueueClient sends what nobody has posted a receive for.
+// emptyQueueClient sends messages to an empty receive queue.
 func emptyQueueClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
@@ -279,7 +280,7 @@ func emptyQueueServer(e *Env) error {
 		name := fmt.Sprintf("message %d", i)
 		p.Asynchronous(name, layout.AsyncErrorReceiveQueueEmpty, p.VI)
 		check(p.Meet(0))
-		check(p.Quiet()) // all frames of it are there
+		check(p.Quiet()) // all its frames have arrived
 		check(p.memory(name, make([]byte, bufferBytes)))
 		e.Is(name+": one error for a message", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)
 		p.InState(name, vipl.Connected)

@@ -8,7 +8,7 @@ import (
 	"hvia/vipl"
 )
 
-// leavingClient disconnects in the middle of it all, and connects again.
+// leavingClient disconnects with messages in flight, and connects again.
 func leavingClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	posts := make([]*vipl.Descriptor, 0, 20)
@@ -27,7 +27,7 @@ func leavingClient(e *Env) error {
 	}
 	p.ended("after the disconnect")
 
-	// The same VI, with receives for the connection to come.
+	// Post receives for the next connection on the same VI.
 	first := must(p.Receive(0, 100))
 	last := must(p.Receive(200, 100))
 	check(p.Meet(1))
@@ -92,19 +92,20 @@ func leftServer(e *Env) error {
 	return p.Settled(0)
 }
 
-// unreachableReceiveClient posts a receive whose handle is wrong. The card can
-// find neither it nor what is posted behind it.
+// unreachableReceiveClient posts a receive with a wrong handle. The card finds
+// neither it nor the receives behind it.
 func unreachableReceiveClient(e *Env) error {
 	p := must(e.Dial(1, Writable))
 	to := must(p.Hear())
-	// The peer leaves as well when this VI breaks, so it must be there by then.
+	// Connect the peer first, because it leaves when this VI breaks.
 	good := must(p.Receive(0, 16))
 	bad := p.Next()
 	check(bad.SetReceive(p.Mem.Segment(0, 16)))
 	bad.Handle ^= 0x20
 	check(p.VI.PostRecv(p.T, bad))
 	behind := must(p.Receive(32, 16))
-	// The card holds the first one and does not look at the next before it is used up.
+	// The card holds the first one and does not fetch the next before a message
+	// consumes it.
 	check(p.Quiet())
 	p.InState("the first is on the card", vipl.Connected)
 	check(p.VI.Disconnect(p.T))
@@ -119,7 +120,8 @@ func unreachableReceiveClient(e *Env) error {
 	check(p.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("again")))
 	check(p.Redial(1))
 	check(p.GoodWrite(to))
-	// As the first one it is met at once, and breaks the connection.
+	// As the first in the queue it is fetched at once, and breaks the
+	// connection.
 	check(bad.SetReceive(p.Mem.Segment(0, 16)))
 	check(p.VI.PostRecv(p.T, bad))
 	d, err := p.VI.RecvWait(p.T, host.Second)
@@ -129,7 +131,7 @@ func unreachableReceiveClient(e *Env) error {
 	p.ended("broken")
 	e.Is("disconnect", p.VI.Disconnect(p.T), nil)
 
-	// A descriptor in memory of another tag is as good as none.
+	// A descriptor in memory of another tag counts as missing.
 	tag := must(p.NIC.CreatePtag(p.T))
 	foreign := must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{Ptag: tag}))
 	d = must(foreign.Descriptor(0, 1))
@@ -142,7 +144,7 @@ func unreachableReceiveClient(e *Env) error {
 	return p.Settled(1)
 }
 
-// deregisterServer takes memory away under receives that are posted.
+// deregisterServer deregisters the memory of posted receives.
 func deregisterServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	buffer := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{}))
@@ -150,19 +152,19 @@ func deregisterServer(e *Env) error {
 	check(d.SetReceive(buffer.Segment(0, 100)))
 	check(p.VI.PostRecv(p.T, d))
 	behind := must(p.Receive(8192, 100))
-	check(p.Quiet()) // the first is on the card
+	check(p.Quiet()) // the card holds the first
 	e.Is("deregister the buffer", buffer.Deregister(p.T), nil)
 	check(p.Meet(0))
 	p.Take("the buffer is gone", d, Received(0).failed(ProtectionError))
 	p.Take("the next", behind, Received(100))
 
-	// The memory of the descriptor itself: its status cannot be written any more.
-	room := must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{}))
-	d = must(room.Descriptor(1024, 1))
+	// Deregister the descriptor's own memory: the card cannot write its status.
+	memory := must(p.NIC.RegisterMem(p.T, p.descriptors.Address(), 4096, vipl.MemAttributes{}))
+	d = must(memory.Descriptor(1024, 1))
 	check(d.SetReceive(p.Mem.Segment(0, 100)))
 	check(p.VI.PostRecv(p.T, d))
 	check(p.Quiet())
-	e.Is("deregister the descriptor", room.Deregister(p.T), nil)
+	e.Is("deregister the descriptor", memory.Deregister(p.T), nil)
 	check(p.Meet(0))
 	got, err := p.VI.RecvWait(p.T, host.Second)
 	p.Completed("the descriptor is gone", got, d, err, Received(0).failed(FlushedError))

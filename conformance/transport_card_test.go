@@ -29,28 +29,29 @@ import (
 	"hvia/vipl"
 )
 
-// cardRun is a run of programs on two simulated cards, over a wire with faults.
+// cardRun runs programs on two simulated cards, over a link with fault
+// injection.
 type cardRun struct {
-	faults    string // as sim.ParseWireFaults takes them
+	faults    string // the format of sim.ParseWireFaults
 	transport driver.Transport
-	program   string // a simulator with planted faults
+	program   string // path of a simulator with injected bugs
 	arguments []string
-	recorded  bool          // trace and frames are kept
+	recorded  bool          // keep trace and frames
 	limit     time.Duration // wall time; 5 minutes if 0
 }
 
-// cardRecord is what a run did.
+// cardRecord is the record of a run.
 type cardRecord struct {
 	digest bridge.Digest
 	events []rig.TraceEvent
 	frames []wireFrame
 }
 
-// wireFrame is a frame that a node gave to the wire.
+// wireFrame is a frame that a node sent.
 type wireFrame struct {
 	at     host.Time
 	from   int
-	faults uint16 // bit n: layout.WireFault n was done to it
+	faults uint16 // bit n: layout.WireFault n hit it
 	bytes  []byte
 }
 
@@ -106,7 +107,7 @@ func (c cardRun) try(t *testing.T, list ...fabric.Program) (*cardRecord, error) 
 	return r, err
 }
 
-// must is try for what has to go well.
+// must is try for a run that has to succeed.
 func (c cardRun) must(t *testing.T, mains ...Main) *cardRecord {
 	t.Helper()
 	r, err := c.try(t, Programs(mains...)...)
@@ -115,7 +116,7 @@ func (c cardRun) must(t *testing.T, mains ...Main) *cardRecord {
 	return r
 }
 
-// readFrames reads a frame file of the simulator, in the order of time.
+// readFrames reads a frame file of the simulator, sorted by time.
 func readFrames(name string) (frames []wireFrame, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -139,12 +140,12 @@ func readFrames(name string) (frames []wireFrame, err error) {
 	return frames, nil
 }
 
-// done is how many frames of a direction met a kind of fault.
+// done counts the frames of a direction that met a kind of fault.
 func (r *cardRecord) done(from int, kind layout.WireFault) uint64 {
 	return r.digest.Wire[from].Faults[kind]
 }
 
-// sentBy are the frames of one kind that a node's VI put on the wire.
+// sentBy returns the frames of the given kinds that a node's VI sent.
 func (r *cardRecord) sentBy(node, vi int, kinds ...layout.FrameOperation) (out []wireFrame) {
 	for _, f := range r.frames {
 		if h, ok := f.via(); ok && f.from == node && int(h.SourceVI()&0xff) == vi && slices.Contains(kinds, frameOperation(h)) {
@@ -154,7 +155,7 @@ func (r *cardRecord) sentBy(node, vi int, kinds ...layout.FrameOperation) (out [
 	return out
 }
 
-// traced are the events of one kind of a node's VI.
+// traced returns the events of one kind of a node's VI.
 func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []rig.TraceEvent) {
 	for _, e := range r.events {
 		if e.Node == node && e.VI == vi && e.Event == kind {
@@ -167,12 +168,13 @@ func (r *cardRecord) traced(node, vi int, kind layout.TraceEvent) (out []rig.Tra
 // busClock is the period of the system bus, which the card's timers count.
 const busClock = host.Time(params.SystemClockPeriod)
 
-// reliableRights are those of a VI of a reliable level that allows everything.
+// reliableRights are the attributes of a VI of a reliable level with all
+// rights.
 func reliableRights(level vipl.ReliabilityLevel) vipl.VIAttributes {
 	return vipl.VIAttributes{ReliabilityLevel: level, EnableRDMAWrite: true, EnableRDMARead: true}
 }
 
-// atReliableLevels runs a test at each of them.
+// atReliableLevels runs a test at each reliable level.
 func atReliableLevels(t *testing.T, test func(t *testing.T, level vipl.ReliabilityLevel)) {
 	conformtest.NeedsSimulator(t)
 	for _, l := range reliableLevels {
@@ -180,7 +182,7 @@ func atReliableLevels(t *testing.T, test func(t *testing.T, level vipl.Reliabili
 	}
 }
 
-// counters reads what a card has counted.
+// counters reads counters of the card.
 func (e *Env) counters(list ...layout.Counter) (map[layout.Counter]uint32, error) {
 	out := map[layout.Counter]uint32{}
 	for _, c := range list {

@@ -14,26 +14,27 @@ import (
 	"hvia/vipl"
 )
 
-// What happens in these tests happens from cornerBegin on: windows of faults begin then.
+// The tests start their traffic at cornerBegin, where the fault windows open.
 const (
 	cornerBegin = 20 * host.Millisecond
-	// A retry timeout of 2^13 clocks, and how often it may come without progress.
+	// The retry timeout is 2^13 clocks. cornerRetries timeouts may pass without
+	// progress.
 	cornerTimeout = busClock << 13
 	cornerRetries = 3
 )
 
 var cornerTransport = driver.Transport{RetryTimeout: cornerTimeout, RetryLimit: cornerRetries}
 
-// until lets time pass up to an instant.
+// until waits until an instant.
 func (p *Peer) until(at host.Time) error {
 	if p.T.Now() > at {
-		return fmt.Errorf("it is %v already, want to begin at %v", p.T.Now(), at)
+		return fmt.Errorf("it is %v already, the start is at %v", p.T.Now(), at)
 	}
 	return p.T.Sleep(at - p.T.Now())
 }
 
-// join connects the two nodes' programs, with all rights, and tells each where the
-// other's memory is.
+// join connects the programs of the two nodes, with all rights, and exchanges
+// the addresses of their memory.
 func (e *Env) join(a vipl.VIAttributes) (*Peer, Remote, error) {
 	connect := e.Serve
 	if e.H.Node() == 0 {
@@ -46,8 +47,8 @@ func (e *Env) join(a vipl.VIAttributes) (*Peer, Remote, error) {
 	return p, to, err
 }
 
-// transferOf posts one message of a kind, from or to the own buffer at `own`, to or
-// from the peer's at `remote`.
+// transferOf posts one message of a kind between the own buffer at `own` and
+// the peer's at `remote`.
 func (p *Peer) transferOf(k transferKind, own, n int, to Remote, remote int) (*vipl.Descriptor, error) {
 	d, data := p.Next(), p.Mem.Segment(own, n)
 	switch k.operation {
@@ -66,7 +67,7 @@ func (p *Peer) transferOf(k transferKind, own, n int, to Remote, remote int) (*v
 
 func (k transferKind) well(n int) outcome { return outcome{operation: k.operation, length: n} }
 
-// arrived is what the receive descriptor of a message says.
+// arrived is the status of a message's receive descriptor.
 func (k transferKind) arrived(n int) outcome {
 	if k.immediate {
 		return outcome{operation: layout.StatusOperationRemoteRDMAWrite, length: n}.with(uint32(n))
@@ -74,7 +75,7 @@ func (k transferKind) arrived(n int) outcome {
 	return Received(n)
 }
 
-// carriers are the frames that the initiator of an operation sends.
+// carrier is the operation of the frames that the initiator sends.
 func (k transferKind) carrier() layout.FrameOperation {
 	switch k.operation {
 	case layout.StatusOperationRDMARead:
@@ -85,8 +86,8 @@ func (k transferKind) carrier() layout.FrameOperation {
 	return layout.FrameOperationSend
 }
 
-// flushedAll checks that descriptors come back flushed, in order, with nothing behind
-// them.
+// flushedAll checks that the given descriptors are flushed, in order, and that
+// none is left.
 func (p *Peer) flushedAll(what string, take func(*host.Thread) (*vipl.Descriptor, error), operation layout.StatusOperation, list []*vipl.Descriptor) {
 	for i, want := range list {
 		d, err := take(p.T)
@@ -97,8 +98,8 @@ func (p *Peer) flushedAll(what string, take func(*host.Thread) (*vipl.Descriptor
 	p.That(what+", at the end: nothing", d == nil)
 }
 
-// A wire that is cut for good: the sender sends again after each retry timeout, as
-// often as RetryLimit says, and after one more the oldest message fails.
+// The link is cut permanently. The sender retransmits after each of RetryLimit
+// timeouts; after one more, the oldest message fails.
 func TestTransportRetryLimit(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		for _, kind := range transferKinds {
@@ -116,7 +117,7 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	const messages, n = 3, 1000
 	retries := max(limit, 0)
 	var index int
-	var told host.Time
+	var brokenAt host.Time
 	client := func(e *Env) error {
 		p, to := must2(e.join(reliableRights(level)))
 		index = p.VI.Index()
@@ -126,22 +127,22 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 		for i := range messages {
 			posted = append(posted, must(p.transferOf(kind, 2000*i, n, to, 2000*i)))
 		}
-		p.told("the wire is cut", nil)
-		told = p.T.Now()
+		p.broken("the link is cut", nil)
+		brokenAt = p.T.Now()
 		p.Sent("the oldest", posted[0], kind.well(0).failed(transportError))
 		p.flushedAll("behind it", p.VI.SendDone, kind.operation, posted[1:])
 		p.Take("on the other queue", waiting, Received(0).failed(FlushedError))
 		check(e.counted("node 0", map[layout.Counter]uint32{
 			layout.CounterRetryTimeout: uint32(retries + 1), layout.CounterRetryExhausted: 1, layout.CounterRetransmitFrame: uint32(messages * retries), layout.CounterRewind: 0,
 		}))
-		return p.retire("the wire is cut", 1)
+		return p.retire("the link is cut", 1)
 	}
 	server := func(e *Env) error {
 		p, _ := must2(e.join(reliableRights(level)))
 		waiting := must(p.Receive(0, n))
 		check(p.Meet(0))
-		// Nobody could tell this side.
-		p.InState("the wire is cut", vipl.Connected)
+		// The cut link hides the failure from this side.
+		p.InState("the link is cut", vipl.Connected)
 		e.Is("disconnect", p.VI.Disconnect(p.T), nil)
 		p.flushedAll("disconnected", p.VI.RecvDone, layout.StatusOperationReceive, []*vipl.Descriptor{waiting})
 		p.ended("disconnected")
@@ -151,9 +152,10 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	transport.RetryLimit = limit
 	r := cardRun{faults: "cut=20ms..", transport: transport, recorded: true}.must(t, client, server)
 
-	// Each time of sending is followed by a timeout that counts from its last frame.
-	// The ledger hears of a frame when it is built, and answers within 64 clocks. It looks
-	// for what is due at one VI each clock, and finishes a walk before it begins another.
+	// Each round of transmissions ends with a timeout that counts from its last
+	// frame. The ledger learns of a frame when it is built, within 64 clocks.
+	// It checks one VI each clock for a due timer, and finishes a walk before
+	// it starts another.
 	const slack, walk = 64 * busClock, 256 * busClock
 	var rounds [][]host.Time
 	for _, e := range r.traced(0, index, layout.TraceEventFrameBuilt) {
@@ -171,12 +173,13 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	for _, e := range r.traced(0, index, layout.TraceEventRewound) {
 		ends = append(ends, host.Time(e.TimePs))
 	}
-	require.Len(t, ends, retries, "timeouts behind which everything was sent again")
-	written := host.Time(slack) // of its status
+	require.Len(t, ends, retries, "timeouts behind which everything was retransmitted")
+	written := host.Time(slack) // of the status write
 	if kind.reads() {
-		// It is the flush that completes a read, because an answer might still be on its way into its memory.
+		// The flush completes a read, because a read response may still be in
+		// flight to its memory.
 		written = 50 * host.Microsecond
-		ends = append(ends, told)
+		ends = append(ends, brokenAt)
 	} else {
 		ends = append(ends, host.Time(r.traced(0, index, layout.TraceEventCompletionWritten)[0].TimePs))
 	}
@@ -192,14 +195,14 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	t.Logf("%d frames each at %v; TransportError %v behind the first", messages, rounds, ends[len(ends)-1]-rounds[0][0])
 }
 
-// Both sides fail in the same moment, each at what the other one does: each is told
-// why, and once that the connection is lost.
+// Both sides fail at the same moment on each other's operation. Each reports
+// its error, and ConnectionLost once.
 func TestTransportBothSidesFail(t *testing.T) {
 	type failure struct {
-		name string
-		post func(p *Peer, to Remote) (*vipl.Descriptor, error)
-		sent []outcome // of which one comes
-		told []layout.AsyncError
+		name     string
+		post     func(p *Peer, to Remote) (*vipl.Descriptor, error)
+		sent     []outcome // the possible outcomes
+		reported []layout.AsyncError
 	}
 	for _, c := range []failure{
 		{"no receive posted", func(p *Peer, _ Remote) (*vipl.Descriptor, error) { return p.Send(0, 3000) },
@@ -223,10 +226,10 @@ func TestTransportBothSidesFail(t *testing.T) {
 					check(p.until(cornerBegin))
 					d := must(c.post(p, to))
 					behind := must(p.Send(0, 4))
-					p.told(c.name, c.told)
+					p.broken(c.name, c.reported)
 					got, err := p.VI.SendWait(p.T, host.Second)
 					want := c.sent[0]
-					for _, o := range c.sent { // the peer's refusal and the own card's flush are under way together
+					for _, o := range c.sent { // the peer's NAK and the own card's flush race
 						if uint32(d.Status())&o.bits != 0 {
 							want = o
 						}
@@ -241,8 +244,8 @@ func TestTransportBothSidesFail(t *testing.T) {
 	}
 }
 
-// The acknowledgements of a message are lost: it is sent again, completes then, and
-// its receiver has it once.
+// The acknowledgements of a message are lost. The sender retransmits it and
+// completes it; the receiver delivers it once.
 func TestTransportLostAcknowledgement(t *testing.T) {
 	for _, kind := range transferKinds[:3] {
 		for _, n := range []int{0, 100, 6000} {
@@ -306,10 +309,10 @@ func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 				check(p.Mem.Poll(p.T, n-1, 1, host.Second, func() bool { return p.Mem.Bytes()[n-1] == want[n-1] }))
 			}
 			check(p.memory(what, want))
-			// What comes again must not be delivered again.
+			// A retransmission must not be delivered twice.
 			clear(p.Mem.Bytes())
 			check(p.Meet(0))
-			check(p.memory(what+", when it was sent again", make([]byte, bufferBytes)))
+			check(p.memory(what+", when it was retransmitted", make([]byte, bufferBytes)))
 			if kind.receives() && round == 0 {
 				e.Is(what+": once", errOf(p.VI.RecvDone(p.T)), vipl.ErrNotDone)
 			}
@@ -329,12 +332,12 @@ func lostAcknowledgement(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	require.Len(t, r.sentBy(0, index[0], kind.carrier()), 2*frames+min(frames, 8))
 }
 
-// The request of a read comes twice: at once, and again when the read has long been
-// complete. It is executed once.
+// The request of a read arrives twice: at once, and again long after the read
+// completes. The responder executes it once.
 func TestTransportReadRequestTwice(t *testing.T) {
 	for _, c := range []struct {
 		name, faults string
-		again        bool // the reader sends it again
+		again        bool // the reader retransmits it
 	}{
 		{"at once", "0>1:duplicate=operation rdmareadrequest frame 1", false},
 		{"later", "0>1:reorder=operation rdmareadrequest frame 1 behind 4000 within 2ms", true},
@@ -355,7 +358,7 @@ func TestTransportReadRequestTwice(t *testing.T) {
 						check(p.memory(what, want))
 						clear(p.Mem.Bytes())
 						check(p.Meet(1))
-						// The copy comes now, if it has not come yet.
+						// The copy arrives by now.
 						check(p.T.Sleep(3 * host.Millisecond))
 						check(p.memory(what+", later", make([]byte, bufferBytes)))
 					}
@@ -385,9 +388,9 @@ func TestTransportReadRequestTwice(t *testing.T) {
 	}
 }
 
-// Frames of an answer are lost: it comes again, from the frame that is missing, and
-// the read completes once.
-func TestTransportLostAnswer(t *testing.T) {
+// Frames of a read response are lost. The responder resumes at the missing
+// frame, and the read completes once.
+func TestTransportLostReadResponse(t *testing.T) {
 	const n = 2*layout.MaxPayload + 100
 	for _, c := range []struct{ name, faults string }{
 		{"its first frame", "1>0:drop=operation rdmareadresponse frame 1"},
@@ -414,7 +417,7 @@ func TestTransportLostAnswer(t *testing.T) {
 						check(p.T.Sleep(2 * host.Millisecond))
 						check(p.memory(what+", later", make([]byte, bufferBytes)))
 					}
-					check(p.answersAcknowledged())
+					check(p.responsesAcknowledged())
 					p.ended("in the end")
 					p.InState("in the end", vipl.Connected)
 					return p.Settled(1)
@@ -422,10 +425,10 @@ func TestTransportLostAnswer(t *testing.T) {
 				server := func(e *Env) error {
 					p, _ := must2(e.join(reliableRights(level)))
 					copy(p.Mem.Bytes(), Pattern(bufferBytes, 3))
-					check(p.answersAcknowledged())
+					check(p.responsesAcknowledged())
 					again, err := e.NIC.Counter(e.T, layout.CounterRetransmitFrame)
 					e.Is("counter", err, nil)
-					e.That("the answer was sent again", again > 0)
+					e.That("the response was retransmitted", again > 0)
 					p.ended("in the end")
 					check(e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: 2, layout.CounterRetryExhausted: 0}))
 					return p.Settled(0)
@@ -437,15 +440,15 @@ func TestTransportLostAnswer(t *testing.T) {
 	}
 }
 
-// answersAcknowledged lets pass, on both sides, the time in which the responder hears
-// that the reader has all answers, although that was lost at first.
-func (p *Peer) answersAcknowledged() error {
+// responsesAcknowledged waits, on both sides, until a retransmission replaces a
+// lost acknowledgement of read responses.
+func (p *Peer) responsesAcknowledged() error {
 	check(p.Meet(p.other()))
 	return p.T.Sleep(4 * cornerTimeout)
 }
 
-// Messages of no bytes are messages: each has its frame, its number and its
-// completion, whatever the wire loses.
+// A message of no bytes has its frame, its number and its completion, whatever
+// frames the link loses.
 func TestTransportNothing(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		const rounds = 12
@@ -478,7 +481,7 @@ func TestTransportNothing(t *testing.T) {
 			for i, d := range posted {
 				p.Sent(fmt.Sprintf("message %d", i), d, want[i])
 			}
-			check(p.answersAcknowledged())
+			check(p.responsesAcknowledged())
 			p.ended("all")
 			return p.Settled(1)
 		}
@@ -502,7 +505,7 @@ func TestTransportNothing(t *testing.T) {
 				}
 				p.Take(fmt.Sprintf("receive %d", i), d, o)
 			}
-			check(p.answersAcknowledged())
+			check(p.responsesAcknowledged())
 			p.ended("all")
 			check(e.counted("responder", map[layout.Counter]uint32{layout.CounterReadResponse: rounds}))
 			return p.Settled(0)

@@ -19,8 +19,8 @@ import (
 	"hvia/vipl"
 )
 
-// A stream of messages on one VI, each alone: the next one is posted when the last
-// one has long been complete.
+// A stream sends separate messages on one VI: each is posted long after the
+// last one completes.
 const (
 	streamBytes    = 2000
 	streamMessages = 150
@@ -30,43 +30,44 @@ const (
 // streamAt is when message i is posted.
 func streamAt(i int) host.Time { return cornerBegin + host.Time(i)*streamPeriod }
 
-// Troubles come on the other VI between the same hosts, at these messages of the stream.
+// Troubles hit the other VI between the same hosts, at these messages of the
+// stream.
 const (
 	troubles     = 14
 	troubleEvery = 10
-	troubleStep  = 6 * host.Microsecond // each comes that much later than the one before
-	// Long enough for what is sent again to be far from what was lost.
+	troubleStep  = 6 * host.Microsecond // each starts this much later than the last
+	// The timeout is long enough to separate a retransmission from the loss.
 	isolationTimeout = busClock << 12
 	isolationRetries = 2
 )
 
-// troubleAt is a time of trouble k, given as one that begins with message k*troubleEvery+1
-// of the stream.
+// troubleAt is the start of trouble k, which lies `before` ahead of message
+// k*troubleEvery+1 of the stream.
 func troubleAt(k int, before host.Time) host.Time {
 	return streamAt(k*troubleEvery+1) - before + host.Time(k)*troubleStep
 }
 
-// Who sends again does it this long after it began to send: the timeout counts from
-// the last frame, and frames have to be built.
-const sentAgainAfter = isolationTimeout + 60*host.Microsecond
+// The sender retransmits this long after its first frame: the timeout counts
+// from the last frame, and building frames takes time.
+const retransmittedAfter = isolationTimeout + 60*host.Microsecond
 
-// disturbance is what happens on the other VI.
+// disturbance is an event on the other VI.
 type disturbance struct {
 	name           string
 	client, server func(p *Peer, to Remote) error
-	// What is lost there: frames of a direction and kind, from the beginning of a
-	// trouble on for so long.
+	// The frames lost there, of one direction and kind, within a span of time.
 	lost string
-	from host.Time // as before of troubleAt
+	from host.Time // the argument `before` of troubleAt
 	span host.Time
 }
 
-// recovers sends a message each time, which arrives at last.
+// recovers sends a message in each trouble. The message arrives after a
+// retransmission.
 func recovers(kind transferKind) (client, server func(p *Peer, to Remote) error) {
 	const n = 3000
 	client = func(p *Peer, to Remote) error {
 		for k := range troubles {
-			check(p.until(troubleAt(k, sentAgainAfter)))
+			check(p.until(troubleAt(k, retransmittedAfter)))
 			d := must(p.transferOf(kind, 50000, n, to, 50000))
 			p.Sent(fmt.Sprintf("%s %d", kind.name, k), d, kind.well(n))
 		}
@@ -88,15 +89,15 @@ func recovers(kind transferKind) (client, server func(p *Peer, to Remote) error)
 	return client, server
 }
 
-// breaks breaks the connection each time, and connects again.
-func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, server func(p *Peer, to Remote) error) {
+// breaks breaks the connection in each trouble, and connects again.
+func breaks(before host.Time, sent outcome, reported []layout.AsyncError) (client, server func(p *Peer, to Remote) error) {
 	again := func(k int) host.Time { return streamAt(k*troubleEvery + 6) }
 	client = func(p *Peer, _ Remote) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
 			check(p.until(troubleAt(k, before)))
 			d := must(p.Send(50000, 3000))
-			p.told(what, nil)
+			p.broken(what, nil)
 			p.Sent(what, d, sent)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
 			check(p.until(again(k)))
@@ -107,7 +108,7 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 	server = func(p *Peer, _ Remote) error {
 		for k := range troubles {
 			what := fmt.Sprintf("break %d", k)
-			p.told(what, told)
+			p.broken(what, reported)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
 			step(p.Again(), "%s", what)
 		}
@@ -118,28 +119,28 @@ func breaks(before host.Time, sent outcome, told []layout.AsyncError) (client, s
 
 func disturbances() []disturbance {
 	quiet := func(*Peer, Remote) error { return nil }
-	// Frames of the other VI, whose number is 1 on both hosts.
+	// The other VI has number 1 on both hosts.
 	all := []disturbance{
 		{name: "none", client: quiet, server: quiet},
-		{name: "frames lost", lost: "0>1:drop=vi 1 operation send", from: sentAgainAfter, span: 100 * host.Microsecond},
-		{name: "acknowledgements lost", lost: "1>0:drop=vi 1 operation acknowledge", from: sentAgainAfter, span: 100 * host.Microsecond},
-		{name: "answers lost", lost: "1>0:drop=vi 1 operation rdmareadresponse", from: sentAgainAfter, span: 100 * host.Microsecond},
+		{name: "frames lost", lost: "0>1:drop=vi 1 operation send", from: retransmittedAfter, span: 100 * host.Microsecond},
+		{name: "acknowledgements lost", lost: "1>0:drop=vi 1 operation acknowledge", from: retransmittedAfter, span: 100 * host.Microsecond},
+		{name: "read responses lost", lost: "1>0:drop=vi 1 operation rdmareadresponse", from: retransmittedAfter, span: 100 * host.Microsecond},
 		{name: "no receive posted"},
-		{name: "retry limit", lost: "0>1:drop=vi 1", from: sentAgainAfter, span: streamPeriod * 4},
+		{name: "retry limit", lost: "0>1:drop=vi 1", from: retransmittedAfter, span: streamPeriod * 4},
 	}
 	for i := range all[1:4] {
 		kind := transferKinds[0]
-		if all[i+1].name == "answers lost" {
+		if all[i+1].name == "read responses lost" {
 			kind = transferKinds[3]
 		}
 		all[i+1].client, all[i+1].server = recovers(kind)
 	}
 	all[4].client, all[4].server = breaks(40*host.Microsecond, DidSend(0).failed(descriptorError), []layout.AsyncError{layout.AsyncErrorReceiveQueueEmpty})
-	all[5].client, all[5].server = breaks(sentAgainAfter, DidSend(0).failed(transportError), nil)
+	all[5].client, all[5].server = breaks(retransmittedAfter, DidSend(0).failed(transportError), nil)
 	return all
 }
 
-// faults are the disturbance's, as the wire takes them.
+// faults is the fault specification of the disturbance.
 func (d disturbance) faults() string {
 	if d.lost == "" {
 		return ""
@@ -153,7 +154,7 @@ func (d disturbance) faults() string {
 	return direction + ":" + strings.Join(list, ",")
 }
 
-// isolated runs the stream beside a disturbance.
+// isolated runs the stream next to a disturbance.
 func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) *cardRecord {
 	t.Helper()
 	text := func(i int) []byte { return Pattern(streamBytes, i) }
@@ -162,7 +163,8 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 		other *Peer
 		to    Remote
 	}
-	// side sets up both VIs of a host and hands the second one to the other thread.
+	// side sets up both VIs of a host and passes the second to the other
+	// thread.
 	side := func(run func(p *Peer) error) Main {
 		return func(e *Env) error {
 			e.NIC = must(vipl.OpenNIC(e.T, e.H))
@@ -198,7 +200,7 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	}
 	server := func(p *Peer) error {
 		var posted []*vipl.Descriptor
-		for i := range streamMessages + 1 { // behind the last message there is a descriptor, too
+		for i := range streamMessages + 1 { // one more descriptor follows the last message
 			posted = append(posted, must(p.Receive(source(i), streamBytes)))
 		}
 		for i, d := range posted[:streamMessages] {
@@ -219,8 +221,9 @@ func isolated(t *testing.T, stream, other vipl.ReliabilityLevel, d disturbance) 
 	return r
 }
 
-// streamTimes are the times of each message's statuses, at its sender and its receiver,
-// and when the cards have done with it: the receiver has fetched the next descriptor.
+// streamTimes are the times at which sender and receiver complete each message,
+// and at which both cards are done with it: the receiver has fetched the next
+// descriptor.
 type streamTimes struct{ sent, received, done []host.Time }
 
 func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
@@ -247,8 +250,8 @@ func (r *cardRecord) streamTimes(t *testing.T) (s streamTimes) {
 	return s
 }
 
-// buses are the spans in which the buses of both hosts were busy: the system bus by
-// whatever master, the MAC bus.
+// buses are the spans in which the buses of both hosts are busy: the system bus
+// (with any master) and the MAC bus.
 type buses [4][][2]host.Time
 
 func (r *cardRecord) buses() (all buses) {
@@ -272,7 +275,7 @@ func (r *cardRecord) buses() (all buses) {
 	return all
 }
 
-// busy is how long they were busy within a span of time, added up.
+// busy adds up the busy time within a span.
 func (b *buses) busy(from, to host.Time) (sum host.Time) {
 	for _, spans := range b {
 		i, _ := slices.BinarySearchFunc(spans, from, func(s [2]host.Time, at host.Time) int { return int(min(max(s[1]-at, -1), 1)) })
@@ -283,9 +286,9 @@ func (b *buses) busy(from, to host.Time) (sum host.Time) {
 	return sum
 }
 
-// What goes wrong between two hosts on one VI, and how it is put right, changes
-// nothing that another VI between them says, and delays its messages by no more than
-// the buses were busy with it.
+// An error on one VI and its recovery change no status on another VI between
+// the same hosts. They delay its messages by no more than their time on the
+// buses.
 func TestTransportIsolation(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	for _, c := range []struct {
@@ -311,7 +314,8 @@ func TestTransportIsolation(t *testing.T) {
 						with, without []host.Time
 					}{{"sender", with.sent, without.sent}, {"receiver", with.received, without.received}} {
 						for i := range streamMessages {
-							// What the message itself needs until it is done with is the same in both runs.
+							// The message's own bus time is the same in both
+							// runs.
 							used := spent.busy(streamAt(i), with.done[i]) - unused.busy(streamAt(i), without.done[i])
 							delay := side.with[i] - side.without[i]
 							if delay > used {

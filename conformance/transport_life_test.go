@@ -21,8 +21,8 @@ import (
 	"hvia/vipl"
 )
 
-// defaultRetries are the default RetryLimit and the time of so many timeouts and
-// one more, after which a peer that says nothing is given up.
+// After defaultGivenUp, which is defaultRetries timeouts and one more, a VI
+// gives up on a silent peer.
 const (
 	defaultRetries = 7
 	defaultGivenUp = (defaultRetries + 1) << 16 * busClock
@@ -30,7 +30,7 @@ const (
 
 var lifeCounters = []layout.Counter{layout.CounterRetryTimeout, layout.CounterRetransmitFrame, layout.CounterRetryExhausted}
 
-// manyReads are one read on each of many VIs, all at once.
+// manyReads are one read on each of many VIs, posted together.
 type manyReads struct {
 	level    vipl.ReliabilityLevel
 	vis, n   int
@@ -43,7 +43,7 @@ func (x *manyReads) client(e *Env) error {
 	p := must(e.Dial(1, reliableRights(x.level)))
 	to := must(p.Hear())
 	b := must(e.NIC.Alloc(e.T, x.vis*x.n))
-	room := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
+	memory := must(e.NIC.RegisterBuffer(e.T, b, vipl.MemAttributes{}))
 	list := []*Peer{p}
 	for i := 1; i < x.vis; i++ {
 		v := must(e.NIC.CreateVI(e.T, reliableRights(x.level)))
@@ -54,7 +54,7 @@ func (x *manyReads) client(e *Env) error {
 	begin := e.T.Now()
 	for i, q := range list {
 		d := p.Next()
-		d.SetRDMARead(to.Address, to.Handle, room.Segment(i*x.n, x.n))
+		d.SetRDMARead(to.Address, to.Handle, memory.Segment(i*x.n, x.n))
 		step(q.VI.PostSend(e.T, d), "VI %d", i)
 	}
 	for i, q := range list {
@@ -62,7 +62,7 @@ func (x *manyReads) client(e *Env) error {
 			x.failed++
 			continue
 		}
-		e.That(fmt.Sprintf("bytes of the read of VI %d", i), bytes.Equal(room.Bytes()[i*x.n:][:x.n], Pattern(x.n, 3)))
+		e.That(fmt.Sprintf("bytes of the read of VI %d", i), bytes.Equal(memory.Bytes()[i*x.n:][:x.n], Pattern(x.n, 3)))
 		q.InState("all the time", vipl.Connected)
 	}
 	x.took = e.T.Now() - begin
@@ -84,8 +84,8 @@ func (x *manyReads) server(e *Env) error {
 	return p.Settled(0)
 }
 
-// Reads wait for their turn at the responder longer than RetryLimit timeouts. None
-// is given up: the wire loses nothing, and the peer lives.
+// Reads wait at the responder longer than RetryLimit timeouts. None fails,
+// because the link loses nothing and the peer is alive.
 func TestReadsThatWait(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	cases := []struct {
@@ -113,7 +113,7 @@ func TestReadsThatWait(t *testing.T) {
 	}
 }
 
-// lossyMix is operations of all kinds in both directions of one VI, drawn from a seed.
+// lossyMix is a random mix of all operations in both directions of one VI.
 type lossyMix struct {
 	level vipl.ReliabilityLevel
 	sides [2][]mixOperation
@@ -180,8 +180,8 @@ func (x *lossyMix) side(side int) Main {
 	}
 }
 
-// A wire that loses a frame in five ends no connection whose peer is heard.
-func TestNobodyIsLostOnALossyWire(t *testing.T) {
+// A link that loses one frame in five breaks no connection to a live peer.
+func TestLossyLinkBreaksNoConnection(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	for n := 1; n <= conformtest.Long(1, 20); n++ {
 		t.Run(fmt.Sprintf("seed %d", n), func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestNobodyIsLostOnALossyWire(t *testing.T) {
 	}
 }
 
-// A peer of which nothing is heard any more is given up in 20 ms: an operation that
-// begins then, and a read whose request it had acknowledged before.
+// A VI gives up on a silent peer within 20 ms, both for a new operation and for
+// a read whose request is acknowledged.
 func TestDeadPeer(t *testing.T) {
 	const dies = 60 * host.Millisecond
 	for _, c := range []struct{ name, faults string }{
@@ -211,7 +211,7 @@ func TestDeadPeer(t *testing.T) {
 				to := must(p.Hear())
 				at := dies
 				if reads {
-					at -= 30 * host.Millisecond // more than the limit of a peer that is silent
+					at -= 30 * host.Millisecond // longer than the limit of a silent peer
 				}
 				check(p.until(at))
 				d := p.Next()
@@ -239,9 +239,9 @@ func TestDeadPeer(t *testing.T) {
 	}
 }
 
-// A peer that acknowledges and never answers a read is given up after
+// If a peer acknowledges a read but never responds, the reader gives up after
 // RetryAliveFactor times the limit.
-func TestReadThatIsNeverAnswered(t *testing.T) {
+func TestReadWithoutResponse(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	transport, timeout, limit := driver.Transport{RetryTimeout: 1 << 13 * busClock, RetryLimit: 2}, host.Time(1<<13*busClock), 2
 	if os.Getenv("HVIA_LONG") != "" {
@@ -260,7 +260,7 @@ func TestReadThatIsNeverAnswered(t *testing.T) {
 		got, err := p.VI.SendWait(e.T, 2*want)
 		took = e.T.Now() - begin
 		p.Completed("the read", got, d, err, didRead(0).failed(transportError))
-		p.told("the read", nil)
+		p.broken("the read", nil)
 		counters = must(e.counters(lifeCounters...))
 		return p.Settled(1)
 	}

@@ -16,8 +16,9 @@ import (
 	"hvia/vipl"
 )
 
-// Messages of as many segments as a descriptor can have, of which frames are lost in
-// the middle: who sends again finds the right byte of the right segment.
+// Messages have the most segments a descriptor can have, and lose frames in the
+// middle. The retransmission must resume at the right byte of the right
+// segment.
 func TestTransportManySegments(t *testing.T) {
 	const n = 40000
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
@@ -100,7 +101,7 @@ func TestTransportManySegments(t *testing.T) {
 	})
 }
 
-// Reads of both sides at once: as many are unanswered as may be, and not one more.
+// Both sides read at once, with exactly as many outstanding reads as allowed.
 func TestTransportReadsToTheLimit(t *testing.T) {
 	const n, reads = 8000, 9
 	for _, limit := range []int{1, 2, 4} {
@@ -112,7 +113,8 @@ func TestTransportReadsToTheLimit(t *testing.T) {
 					index[e.H.Node()] = p.VI.Index()
 					source := Pattern(bufferBytes, 7)
 					check(p.until(cornerBegin))
-					// Half of the buffer is read by the peer, half of it is read into.
+					// The peer reads one half of the buffer; own reads fill the
+					// other.
 					copy(p.Mem.Bytes()[:bufferBytes/2], source)
 					check(p.Meet(p.other()))
 					for range 2 {
@@ -154,8 +156,9 @@ func TestTransportReadsToTheLimit(t *testing.T) {
 	}
 }
 
-// The acknowledgements of answers are lost, so the responder has no room for one more
-// request: it is dropped, counted, and comes again.
+// Acknowledgements of read responses are lost, so the responder has no slot for
+// one more request. It drops and counts the request, which the reader
+// retransmits.
 func TestTransportOneReadTooMany(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		const reads = 12
@@ -171,14 +174,14 @@ func TestTransportOneReadTooMany(t *testing.T) {
 				p.Sent(what, d, didRead(200))
 				e.That(what+": its bytes", bytes.Equal(p.Mem.Bytes()[200*i:][:200], Pattern(bufferBytes, 7)[10*i:][:200]))
 			}
-			check(p.answersAcknowledged())
+			check(p.responsesAcknowledged())
 			p.ended("all")
 			return p.Settled(1)
 		}
 		server := func(e *Env) error {
 			p, _ := must2(e.join(reliableRights(level)))
 			copy(p.Mem.Bytes(), Pattern(bufferBytes, 7))
-			check(p.answersAcknowledged())
+			check(p.responsesAcknowledged())
 			dropped, err := e.NIC.Counter(e.T, layout.CounterReceiveReadLimit)
 			e.Is("counter", err, nil)
 			e.That("a request was dropped", dropped > 0)
@@ -191,8 +194,9 @@ func TestTransportOneReadTooMany(t *testing.T) {
 	})
 }
 
-// A completion queue is full while messages are sent again: entries are lost and told,
-// the connection goes on, and what was taken makes room for what comes.
+// A completion queue is full during retransmissions. The card drops entries and
+// reports them, the connection goes on, and reaping frees slots for later
+// entries.
 func TestTransportCompletionQueueFull(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		const messages = 24
@@ -246,8 +250,8 @@ func TestTransportCompletionQueueFull(t *testing.T) {
 	})
 }
 
-// Both sides write to the other what they have read from it, at once, over a wire that
-// loses frames: the write must wait for the read.
+// Both sides write back the bytes of their reads at once, over a lossy link.
+// The fence makes each write wait for its read.
 func TestTransportFencesOnBothSides(t *testing.T) {
 	const n = 12000
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
@@ -286,9 +290,9 @@ func TestTransportFencesOnBothSides(t *testing.T) {
 	})
 }
 
-// A disconnect in the midst of sending again, at several instants: everything comes
-// back flushed, in order, and nothing of it comes into the next connection.
-func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
+// The program disconnects during retransmissions, at several instants. All
+// descriptors are flushed in order, and no frame enters the next connection.
+func TestTransportDisconnectWhileRetransmitting(t *testing.T) {
 	const n, messages, every = 3000, 5, 10 * host.Millisecond
 	instants := []host.Time{
 		host.Microsecond, 30 * host.Microsecond, cornerTimeout / 2, cornerTimeout, cornerTimeout + 60*host.Microsecond,
@@ -339,7 +343,7 @@ func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
 						for range messages {
 							posted = append(posted, must(p.Receive(0, n)))
 						}
-						p.told(what, nil)
+						p.broken(what, nil)
 						p.flushedAll(what, p.VI.RecvDone, layout.StatusOperationReceive, posted)
 						e.Is(what+": the server's", p.VI.Disconnect(p.T), nil)
 						p.ended(what)
@@ -359,17 +363,17 @@ func TestTransportDisconnectWhileSendingAgain(t *testing.T) {
 	}
 }
 
-// Memory is deregistered while a message of it is unacknowledged: the deregistration
-// does not wait, nothing of the memory is read or written behind it, and the message
-// that would have to be sent again fails.
+// Memory is deregistered while a message from it is unacknowledged. Deregister
+// does not wait, the card no longer accesses the memory, and the message fails
+// because it cannot be retransmitted.
 func TestTransportDeregisterUnacknowledged(t *testing.T) {
 	const n = 3000
 	for _, c := range []struct {
 		name, faults string
-		descriptor   bool // its memory, not the buffer's
+		descriptor   bool // deregisters its memory instead of the buffer's
 		received     bool // the peer has the message
 		sent         outcome
-		told         []layout.AsyncError
+		reported     []layout.AsyncError
 	}{
 		{"buffer", "0>1:drop=operation send 20ms..20.2ms", false, false, DidSend(0).failed(ProtectionError), nil},
 		{"buffer, of a message that was received", "1>0:drop=operation acknowledge 20ms..20.2ms", false, true, DidSend(0).failed(ProtectionError), nil},
@@ -396,7 +400,7 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 					begin := p.T.Now()
 					e.Is("deregister", old.Deregister(p.T), nil)
 					e.That(fmt.Sprintf("the deregistration took %v", p.T.Now()-begin), p.T.Now()-begin < 30*host.Microsecond)
-					p.told(c.name, c.told)
+					p.broken(c.name, c.reported)
 					p.Sent(c.name, d, c.sent)
 					p.Sent("behind it", behind, DidSend(0).failed(FlushedError))
 					return p.retire(c.name, 1)
@@ -414,7 +418,7 @@ func TestTransportDeregisterUnacknowledged(t *testing.T) {
 					for _, d := range posted[:came] {
 						p.Take(c.name, d, Received(n))
 					}
-					p.told(c.name, nil)
+					p.broken(c.name, nil)
 					p.flushedAll(c.name, p.VI.RecvDone, layout.StatusOperationReceive, posted[came:])
 					e.That("its bytes", bytes.Equal(p.Mem.Bytes()[:n], Pattern(n, 5)) == c.received)
 					return p.retire(c.name, 0)

@@ -15,10 +15,10 @@ import (
 	"hvia/vipl"
 )
 
-// linkEvents are those of a NIC handle without the VIs' errors.
+// linkEvents are the events of a NIC handle, without errors of VIs.
 var linkEvents = []driver.AsyncError{{Code: layout.AsyncErrorLinkDown, VI: -1}, {Code: layout.AsyncErrorLinkUp, VI: -1}}
 
-// events collects what is reported up to an instant.
+// events collects the reports up to an instant.
 func (p *Peer) events(until host.Time) (all []driver.AsyncError, err error) {
 	for p.T.Now() < until {
 		e, err := p.NIC.ErrorWait(p.T, until-p.T.Now())
@@ -33,7 +33,8 @@ func (p *Peer) events(until host.Time) (all []driver.AsyncError, err error) {
 	return all, nil
 }
 
-// splitEvents splits reports into those of the link and the number of ConnectionLost of each VI.
+// splitEvents returns the link events, the number of ConnectionLost of each VI,
+// and the number of other reports.
 func splitEvents(all []driver.AsyncError) (link []driver.AsyncError, lost map[int]int, others int) {
 	lost = map[int]int{}
 	for _, e := range all {
@@ -49,8 +50,9 @@ func splitEvents(all []driver.AsyncError) (link []driver.AsyncError, lost map[in
 	return link, lost, others
 }
 
-// Without a link the MAC takes frames until its FIFO is full and sends none. What waits for the wire
-// then ends all the same: deregistration, disconnect and destroy, within the deadline of the slots.
+// Without a link the MAC accepts frames until its FIFO is full, and sends none.
+// Deregister, Disconnect and Destroy still finish, within the deadline of the
+// slots.
 func TestTransportWithoutLink(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	const n, messages = 60000, 32
@@ -98,8 +100,8 @@ func TestTransportWithoutLink(t *testing.T) {
 	t.Logf("frames lost on the wire: %d and %d", r.done(0, layout.WireFaultLink), r.done(1, layout.WireFaultLink))
 }
 
-// A link that is away for less than the retries last costs no reliable connection;
-// one that is away for longer costs all that have something to say, and each is
+// A link outage shorter than the retries breaks no reliable connection. A
+// longer one breaks every connection with unacknowledged messages, and each is
 // reported once.
 func TestTransportLinkOutage(t *testing.T) {
 	conformtest.NeedsSimulator(t)

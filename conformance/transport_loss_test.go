@@ -17,10 +17,10 @@ import (
 	"hvia/vipl"
 )
 
-// badWire is a wire that does everything to frames that it may do, both ways.
-const badWire = "drop=1%,duplicate=1%,reorder=1%,corrupt=0.1%"
+// lossyLink injects every kind of fault, in both directions.
+const lossyLink = "drop=1%,duplicate=1%,reorder=1%,corrupt=0.1%"
 
-// transferKind is an operation by which bytes get from one host to the other.
+// transferKind is an operation that moves bytes between hosts.
 type transferKind struct {
 	name      string
 	operation layout.StatusOperation // of the initiator's descriptors
@@ -34,15 +34,15 @@ var transferKinds = []transferKind{
 	{"RDMA read", layout.StatusOperationRDMARead, false},
 }
 
-// receives says whether messages use up receive descriptors.
+// receives reports whether messages consume receive descriptors.
 func (k transferKind) receives() bool {
 	return k.operation == layout.StatusOperationSend || k.immediate
 }
 
 func (k transferKind) reads() bool { return k.operation == layout.StatusOperationRDMARead }
 
-// A transfer is many messages in rounds. Each round has one half of both hosts'
-// rooms; what is in the other one must stay as it was cleared.
+// A transfer is many messages in rounds. Each round uses one half of both
+// hosts' memory; the other half must stay clear.
 const (
 	transferHalf    = 256 * 1024
 	transferLongest = 64 * 1024
@@ -51,12 +51,12 @@ const (
 type transferMessage struct{ number, at, n int }
 
 type transferRound struct {
-	base     int // of its half
+	base     int // start of its half
 	messages []transferMessage
 }
 
-// transferRounds draws messages of mixed sizes, so many bytes in all. The last one of
-// a round goes where the first one went.
+// transferRounds draws messages of mixed sizes, `total` bytes together. The
+// last message of a round overwrites the first.
 func transferRounds(seed uint64, total int) (rounds []transferRound) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	number := 0
@@ -84,8 +84,8 @@ func transferRounds(seed uint64, total int) (rounds []transferRound) {
 	return rounds
 }
 
-// source is where a message comes from. Those that go to the same place come from
-// different ones.
+// source is the offset from which a message is sent. Messages with the same
+// target have different sources.
 func (r transferRound) source(m transferMessage) int {
 	if first := r.messages[0]; m != first && m.at == first.at {
 		return m.at
@@ -93,13 +93,13 @@ func (r transferRound) source(m transferMessage) int {
 	return m.at - r.base + transferHalf - r.base
 }
 
-// holds checks that a half holds what a round must leave there, and clears it.
-func (r transferRound) holds(room []byte) error {
+// holds checks the bytes that a round must leave in its half, and clears them.
+func (r transferRound) holds(memory []byte) error {
 	want := make([]byte, transferHalf)
 	for _, m := range r.messages {
 		copy(want[m.at-r.base:], Pattern(m.n, m.number))
 	}
-	half := room[r.base:][:transferHalf]
+	half := memory[r.base:][:transferHalf]
 	for i := range want {
 		if half[i] != want[i] {
 			return fmt.Errorf("messages %d to %d: byte %d is %#x, want %#x", r.messages[0].number, r.messages[len(r.messages)-1].number, r.base+i, half[i], want[i])
@@ -109,9 +109,9 @@ func (r transferRound) holds(room []byte) error {
 	return nil
 }
 
-// untouched checks that nothing came into a half behind its round.
-func (r transferRound) untouched(room []byte) error {
-	if half := room[r.base:][:transferHalf]; !bytes.Equal(half, make([]byte, transferHalf)) {
+// untouched checks that nothing arrives in a half after its round.
+func (r transferRound) untouched(memory []byte) error {
+	if half := memory[r.base:][:transferHalf]; !bytes.Equal(half, make([]byte, transferHalf)) {
 		return fmt.Errorf("before message %d: something came into the half after its round", r.messages[0].number)
 	}
 	return nil
@@ -123,32 +123,32 @@ type transfer struct {
 	level  vipl.ReliabilityLevel
 	rounds []transferRound
 
-	busy     host.Time // with messages under way
+	busy     host.Time // with messages in flight
 	counters [2]map[layout.Counter]uint32
 }
 
 var transferCounters = []layout.Counter{layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame, layout.CounterRetryExhausted}
 
-// room is memory for two halves.
-func (p *Peer) room() (*vipl.Region, error) {
+// halves registers memory for two halves.
+func (p *Peer) halves() (*vipl.Region, error) {
 	b := must(p.NIC.Alloc(p.T, 2*transferHalf))
 	return p.NIC.RegisterBuffer(p.T, b, vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 }
 
 func (x *transfer) initiate(e *Env) error {
 	p := must(e.Dial(1, reliableRights(x.level)))
-	room := must(p.room())
+	memory := must(p.halves())
 	to := must(p.Hear())
 	for _, r := range x.rounds {
 		if x.kind.reads() {
-			check(r.untouched(room.Bytes()))
+			check(r.untouched(memory.Bytes()))
 		}
 		check(p.Meet(1))
 		begin := p.T.Now()
-		check(x.post(p, r, room, to))
+		check(x.post(p, r, memory, to))
 		x.busy += p.T.Now() - begin
 		if x.kind.reads() {
-			check(r.holds(room.Bytes()))
+			check(r.holds(memory.Bytes()))
 		}
 		check(p.Meet(1))
 	}
@@ -158,17 +158,17 @@ func (x *transfer) initiate(e *Env) error {
 	return p.Settled(1)
 }
 
-// post has all messages of a round under way at once, and takes their completions.
-func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Remote) error {
+// post posts all messages of a round, then reaps them.
+func (x *transfer) post(p *Peer, r transferRound, memory *vipl.Region, to Remote) error {
 	var posted []*vipl.Descriptor
 	for _, m := range r.messages {
-		d, own := p.Next(), room.Segment(r.source(m), m.n)
+		d, own := p.Next(), memory.Segment(r.source(m), m.n)
 		if !x.kind.reads() {
-			copy(room.Bytes()[r.source(m):], Pattern(m.n, m.number))
+			copy(memory.Bytes()[r.source(m):], Pattern(m.n, m.number))
 		}
 		switch x.kind.operation {
 		case layout.StatusOperationRDMARead:
-			d.SetRDMARead(to.Address+uint64(r.source(m)), to.Handle, room.Segment(m.at, m.n))
+			d.SetRDMARead(to.Address+uint64(r.source(m)), to.Handle, memory.Segment(m.at, m.n))
 		case layout.StatusOperationRDMAWrite:
 			d.SetRDMAWrite(to.Address+uint64(m.at), to.Handle, own)
 		default:
@@ -188,10 +188,10 @@ func (x *transfer) post(p *Peer, r transferRound, room *vipl.Region, to Remote) 
 
 func (x *transfer) answer(e *Env) error {
 	p := must(e.Serve(reliableRights(x.level)))
-	room := must(p.room())
-	check(p.tellRegion(0, room))
+	memory := must(p.halves())
+	check(p.tellRegion(0, memory))
 	for _, r := range x.rounds {
-		check(x.await(p, r, room))
+		check(x.await(p, r, memory))
 	}
 	p.ended("all messages")
 	p.InState("all messages", vipl.Connected)
@@ -200,15 +200,15 @@ func (x *transfer) answer(e *Env) error {
 }
 
 // await is the target's half of a round.
-func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
+func (x *transfer) await(p *Peer, r transferRound, memory *vipl.Region) error {
 	if x.kind.reads() {
 		for _, m := range r.messages {
-			copy(room.Bytes()[r.source(m):], Pattern(m.n, m.number))
+			copy(memory.Bytes()[r.source(m):], Pattern(m.n, m.number))
 		}
-		check(p.Meet(0)) // the reads may begin
+		check(p.Meet(0)) // the reads may start
 		return p.Meet(0)
 	}
-	check(r.untouched(room.Bytes()))
+	check(r.untouched(memory.Bytes()))
 	var posted []*vipl.Descriptor
 	for _, m := range r.messages {
 		if !x.kind.receives() {
@@ -217,7 +217,7 @@ func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
 		d := p.Next()
 		var segments []vipl.Segment
 		if x.kind.operation == layout.StatusOperationSend {
-			segments = append(segments, room.Segment(m.at, m.n))
+			segments = append(segments, memory.Segment(m.at, m.n))
 		}
 		check(d.SetReceive(segments...))
 		check(p.VI.PostRecv(p.T, d))
@@ -233,17 +233,19 @@ func (x *transfer) await(p *Peer, r transferRound, room *vipl.Region) error {
 		p.Take(fmt.Sprintf("message %d", m.number), d, want)
 	}
 	if !x.kind.receives() {
-		// With reliable delivery the sender may know before the bytes are in memory.
+		// With reliable delivery the send may complete before the bytes are in
+		// memory.
 		m := r.messages[len(r.messages)-1]
 		last := Pattern(m.n, m.number)[m.n-1]
-		step(room.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return room.Bytes()[m.at+m.n-1] == last }), "the end of message %d", m.number)
+		step(memory.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return memory.Bytes()[m.at+m.n-1] == last }), "the end of message %d", m.number)
 	}
-	check(r.holds(room.Bytes()))
+	check(r.holds(memory.Bytes()))
 	return p.Meet(0)
 }
 
-// Messages of mixed sizes over a wire that loses, doubles, damages and reorders
-// frames: every byte is right, in order, and comes once, whatever the operation.
+// Messages of mixed sizes cross a link that loses, duplicates, corrupts and
+// reorders frames. With every operation each byte is right and in order, and
+// arrives once.
 func TestTransportLoss(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
 		total, faults := conformtest.Long(1_000_000, 100_000_000), map[layout.WireFault]uint64{}
@@ -251,7 +253,7 @@ func TestTransportLoss(t *testing.T) {
 			t.Run(kind.name, func(t *testing.T) {
 				x := &transfer{kind: kind, level: level, rounds: transferRounds(conformtest.Seed(t), total)}
 				start := time.Now()
-				r := cardRun{faults: badWire, limit: time.Hour}.must(t, x.initiate, x.answer)
+				r := cardRun{faults: lossyLink, limit: time.Hour}.must(t, x.initiate, x.answer)
 				bytes, messages := 0, 0
 				for _, round := range x.rounds {
 					for _, m := range round.messages {

@@ -17,8 +17,8 @@ import (
 	"hvia/vipl"
 )
 
-// A message of three frames of which one is lost, then one that is whole. What
-// the receive says depends on which frame it was; the sender never sees it.
+// A message of three frames loses one; the next message is complete. The
+// receive status depends on the lost frame; the sender's does not.
 func TestLostFrames(t *testing.T) { conformtest.OnDevices(t, lostFrames) }
 
 func lostFrames(t *testing.T, device driver.Device) {
@@ -103,8 +103,8 @@ func lostFrames(t *testing.T, device driver.Device) {
 	}
 }
 
-// Frames that are no frames of the connection, or none of this version of VIA, are
-// dropped and counted, and nothing else comes of them.
+// The card drops and counts frames of no connection and of another version of
+// VIA, without other effects.
 func TestFramesOfOthers(t *testing.T) { conformtest.OnDevices(t, framesOfOthers) }
 
 func framesOfOthers(t *testing.T, device driver.Device) {
@@ -149,7 +149,7 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 			must(p.Write(0, 4, to, 0))
 			must(p.VI.SendWait(p.T, host.Second))
 		}
-		// A good one.
+		// Write a good message.
 		must(p.Write(0, 4, to, 64))
 		return p.Settled(1)
 	}, func(e *Env) error {
@@ -177,8 +177,8 @@ func framesOfOthers(t *testing.T, device driver.Device) {
 	}
 }
 
-// While a VI is about to be connected, receives stay queued and sends are
-// flushed; a wait of another thread lasts until its message comes.
+// During a connection request, receives stay queued and sends are flushed. A
+// wait of another thread lasts until its message arrives.
 func TestPendingConnection(t *testing.T) { conformtest.OnDevices(t, pendingConnection) }
 
 func pendingConnection(t *testing.T, device driver.Device) {
@@ -217,8 +217,8 @@ func pendingConnection(t *testing.T, device driver.Device) {
 		}))
 }
 
-// A wait ends when another thread disconnects the VI, and a Done of one thread
-// does not stand behind a wait of another.
+// A disconnect ends the wait of another thread. A Done of one thread does not
+// block behind a wait of another.
 func TestWaitsOfOtherThreads(t *testing.T) { conformtest.OnDevices(t, waitsOfOtherThreads) }
 
 func waitsOfOtherThreads(t *testing.T, device driver.Device) {
@@ -230,7 +230,8 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 			e.NIC = must(vipl.OpenNIC(e.T, e.H))
 			shared = must(e.Prepare(Writable))
 			must(shared.Receive(0, 16))
-			// A descriptor that the card cannot read: only the library can complete it.
+			// The card cannot read this descriptor, so the library completes
+			// it.
 			d2 := shared.Next()
 			check(d2.SetReceive())
 			d2.Handle ^= 0x20
@@ -258,11 +259,11 @@ func waitsOfOtherThreads(t *testing.T, device driver.Device) {
 	require.Less(t, waited-disconnected, Promptly)
 }
 
-// A handler's errors can be waited for on a thread of their own.
+// A separate thread can wait for a handler's errors.
 func TestErrorThread(t *testing.T) { conformtest.OnDevices(t, errorThread) }
 
 func errorThread(t *testing.T, device driver.Device) {
-	var told []vipl.ErrorDescriptor
+	var reported []vipl.ErrorDescriptor
 	var nic *vipl.NIC
 	conformtest.RunFake(t, device, nil,
 		Program(0, "", func(e *Env) error {
@@ -282,7 +283,7 @@ func errorThread(t *testing.T, device driver.Device) {
 			must2(e.T.Receive(host.Second))
 			check(nic.ErrorCallback(func(at *host.Thread, d vipl.ErrorDescriptor) {
 				if at == e.T {
-					told = append(told, d)
+					reported = append(reported, d)
 				}
 			}))
 			if _, err := nic.ErrorWait(e.T, 8*host.Millisecond); !errors.Is(err, vipl.ErrTimeout) {
@@ -290,5 +291,5 @@ func errorThread(t *testing.T, device driver.Device) {
 			}
 			return nil
 		}))
-	require.Len(t, told, 3, "each on the thread that waits for them")
+	require.Len(t, reported, 3, "each on the thread that waits for them")
 }

@@ -59,7 +59,7 @@ func (r *Region) Descriptor(offset, segments int) (*Descriptor, error) {
 		return nil, fail("descriptor view", ErrInvalidParameter, detail)
 	}
 	if segments < 0 || segments > MaxSegments {
-		return refuse(fmt.Errorf("room for %d data segments: want 0 to %d", segments, MaxSegments))
+		return refuse(fmt.Errorf("%d data segments: give 0 to %d", segments, MaxSegments))
 	}
 	n, at := DescriptorSize(segments), r.address+uint64(offset)
 	if offset < 0 || offset > len(r.bytes)-n || at%layout.DescriptorAlignment != 0 {
@@ -124,7 +124,7 @@ func (d *Descriptor) set(op string, o layout.DescriptorOperation, remote uint64,
 		sum += uint64(s.Length)
 	}
 	if len(data) > min(room, MaxSegments) || sum > 1<<32-1 {
-		return fail(op, ErrInvalidParameter, fmt.Errorf("%d data segments of %d bytes: the descriptor at %#x has room for %d, of less than 4 GiB", len(data), sum, d.Address, min(room, MaxSegments)))
+		return fail(op, ErrInvalidParameter, fmt.Errorf("%d data segments of %d bytes: the descriptor at %#x holds at most %d, of less than 4 GiB", len(data), sum, d.Address, min(room, MaxSegments)))
 	}
 	d.fill(o, remote, handle, uint32(sum), len(data))
 	for i, s := range data {

@@ -78,13 +78,13 @@ const (
 
 // fast writes to the peer, a window of writes at a time, and polls its send
 // queue until they are done. It does nothing else between the calls of mark.
-func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mark func()) (looks int, err error) {
+func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mark func()) (polls int, err error) {
 	window := func() error {
 		for _, d := range list {
 			d.SetRDMAWrite(p.Peer.Address, p.Peer.Handle, p.Buffer.Segment(0, 1024))
 			check(p.VI.PostSend(e.T, d))
 		}
-		for done := 0; done < len(list); looks++ {
+		for done := 0; done < len(list); polls++ {
 			switch _, err := p.VI.SendDone(e.T); {
 			case err == nil:
 				done++
@@ -95,16 +95,16 @@ func fast(e *conformance.Env, p *endpoint.Endpoint, list []*vipl.Descriptor, mar
 		return nil
 	}
 	check(window()) // one-time allocations happen here
-	looks = 0
+	polls = 0
 	mark()
 	for range fastPosts / fastWindow {
 		check(window())
 	}
 	mark()
-	return looks, nil
+	return polls, nil
 }
 
-func fastClient(mark func(), report func(looks int)) conformance.Main {
+func fastClient(mark func(), report func(polls int)) conformance.Main {
 	return func(e *conformance.Env) error {
 		p := must(endpoint.Open(e.T, e.H, endpoint.Config{Bytes: 8192, Receives: -1}))
 		for {
@@ -120,8 +120,8 @@ func fastClient(mark func(), report func(looks int)) conformance.Main {
 		for i := range fastWindow {
 			list = append(list, must(p.Buffer.Descriptor(4096+128*i, 1)))
 		}
-		looks := must(fast(e, p, list, mark))
-		report(looks)
+		polls := must(fast(e, p, list, mark))
+		report(polls)
 		// The last byte ends the server.
 		p.Bytes()[0] = 1
 		return errors.Join(p.Write(e.T, 0, 1, 8000, 10*host.Second), p.Close(e.T))
@@ -142,13 +142,13 @@ func TestFastPathAllocatesNothing(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	var at [2]runtime.MemStats
-	marks, looked := 0, 0
+	marks, polled := 0, 0
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	require.NoError(t, fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Mode: sim.Free}}, conformance.Programs(
-		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { looked = n }), fastServer)...))
+		fastClient(func() { runtime.ReadMemStats(&at[marks]); marks++ }, func(n int) { polled = n }), fastServer)...))
 	n := at[1].Mallocs - at[0].Mallocs
-	t.Logf("%d posts and %d looks: %d allocations in the whole process", fastPosts, looked, n)
+	t.Logf("%d posts and %d polls: %d allocations in the whole process", fastPosts, polled, n)
 	// The other goroutines of the process wait meanwhile, and poll now and
 	// then.
 	require.Less(t, n, uint64(fastPosts/4))
@@ -173,7 +173,7 @@ func TestFastPathMakesNoSystemCalls(t *testing.T) {
 	t.Fatalf("%d posts made %d system calls:\n%s", fastPosts, len(calls), strings.Join(calls, "\n"))
 }
 
-// systemCallsOfFastPath returns the system calls between the client's two marks.
+// systemCallsOfFastPath returns the system calls between the client's marks.
 func systemCallsOfFastPath(t *testing.T) (between []string) {
 	t.Helper()
 	fabricPlace(t)
@@ -200,7 +200,7 @@ func systemCallsOfFastPath(t *testing.T) (between []string) {
 		}
 	}
 	require.Equal(t, 2, marks, "marks in the record")
-	t.Logf("%d posts, %s looks: %d system calls", fastPosts, strings.TrimSpace(client.out.String()), len(between))
+	t.Logf("%d posts, %s polls: %d system calls", fastPosts, strings.TrimSpace(client.out.String()), len(between))
 	requireEmpty(t, s, 5*time.Second)
 	return between
 }
@@ -217,5 +217,5 @@ func traceMark() { _, _, _ = syscall.Syscall(syscall.SYS_GETPRIORITY, 0, 424242,
 func fastTraced(e *conformance.Env) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return fastClient(traceMark, func(looks int) { fmt.Println(looks) })(e)
+	return fastClient(traceMark, func(polls int) { fmt.Println(polls) })(e)
 }

@@ -36,7 +36,7 @@ var hostMutants = []mutant{
 	{"the fence is forgotten", "vipl/descriptor.go", "	d.memory.SetControl(d.memory.Control() | layout.DescriptorControlQueueFenceMask)\n", ""},
 }
 
-const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyWire|TestRetryLimit|TestRefusalThatIsLost|TestCQWaitsOfOtherThreads|TestNotifyThread|TestAccountOfWaits|TestSleepMissesNothing)$"
+const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyLink|TestRetryLimit|TestLostNAK|TestCQWaitsOfOtherThreads|TestNotifyThread|TestAccountOfWaits|TestSleepMissesNothing)$"
 
 // The tests find bugs injected into agent and library: all with HVIA_MUTANTS=1
 // or HVIA_LONG=1, else one.

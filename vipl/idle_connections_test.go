@@ -19,8 +19,8 @@ import (
 	"hvia/sim"
 )
 
-// Silent connections, four times as many as the service may have open files, do
-// no harm: processes stay, and the next one joins.
+// Four times as many silent connections as the service may open files do no
+// harm: its processes stay, and the next one joins.
 func TestServiceSurvivesIdleConnections(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	fabricPlace(t)

@@ -375,7 +375,7 @@ func interrupted(t *testing.T, c interruption) {
 	runMvia(t, &ledger{}, list...)
 }
 
-// A host's device is M-VIA or the card; M-VIA needs a plain NIC.
+// A host's device is M-VIA or the card, and M-VIA requires a plain NIC.
 func TestDevicesThatAreNotThere(t *testing.T) {
 	open := fabric.Program{Main: func(t *host.Thread, h *driver.Host) error {
 		return errOf(vipl.OpenNIC(t, h))
@@ -402,7 +402,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 }
 
 // M-VIA's kernel relies on threads that take turns.
-func TestMviaInFreeModeIsRefused(t *testing.T) {
+func TestMviaInFreeModeIsRejected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator, whose build takes minutes")
 	}

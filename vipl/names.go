@@ -54,7 +54,7 @@ func (n *NIC) NSGetHostByName(t *host.Thread, name string, index int) (NetAddres
 		return NetAddress{}, err
 	}
 	if name == "" || index < 0 {
-		return NetAddress{}, fail(op, ErrInvalidParameter, errors.New("want a name and an index from 0"))
+		return NetAddress{}, fail(op, ErrInvalidParameter, errors.New("give a name and an index from 0"))
 	}
 	node := slices.Index(n.host.Names(t), name)
 	switch {

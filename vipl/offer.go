@@ -57,9 +57,9 @@ func (v *VI) Offer(t *host.Thread, regions ...*Region) error {
 	for i, r := range regions {
 		switch {
 		case r == nil:
-			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("region %d of %d is nil", i+1, len(regions)))
+			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("nil region, number %d of %d", i+1, len(regions)))
 		case r.nic != v.nic:
-			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("region %d of %d, handle %#x, belongs to another NIC handle: register it through this one", i+1, len(regions), r.handle))
+			return v.fail("offer", ErrInvalidParameter, fmt.Errorf("number %d of %d, handle %#x, belongs to another NIC handle: register it through this one", i+1, len(regions), r.handle))
 		}
 		handles = append(handles, uint32(r.handle))
 	}

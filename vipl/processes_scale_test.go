@@ -38,7 +38,7 @@ func pairClient(name string) conformance.Main {
 		var began time.Time
 		for i := range pairWarm + pairRounds {
 			if i == pairWarm {
-				fmt.Println("begun")
+				fmt.Println("started")
 				began = time.Now()
 			}
 			value := byte(i%255 + 1)

@@ -452,7 +452,7 @@ func TestProcessesAreKilled(t *testing.T) {
 		kills = 3
 	}
 	// The limits are of wall time: beside other tests they may be exceeded.
-	const reclaimed, told = time.Second, 2 * time.Second
+	const reclaimed, reported = time.Second, 2 * time.Second
 	patience := time.Duration(5)
 	if os.Getenv("HVIA_LONG") != "" {
 		kills, patience = 100, 1
@@ -483,7 +483,7 @@ func TestProcessesAreKilled(t *testing.T) {
 			var at int64
 			if n, _ := fmt.Sscan(line, &how, &at); n == 2 && how != "accept" && at >= killed.UnixMilli() {
 				learnt = line
-				require.Less(t, at, killed.Add(patience*told).UnixMilli(), "kill %d after %v: %s", i, after, lines)
+				require.Less(t, at, killed.Add(patience*reported).UnixMilli(), "kill %d after %v: %s", i, after, lines)
 				break
 			}
 		}
@@ -627,7 +627,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // Configurations that the service rejects, and the errors for the process.
-func TestServiceRefuses(t *testing.T) {
+func TestServiceRejects(t *testing.T) {
 	fabricPlace(t)
 	ctx := t.Context()
 	_, err := fabric.Join(ctx, fabric.JoinConfig{Fabric: "nowhere"})

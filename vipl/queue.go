@@ -53,7 +53,7 @@ func (q *queue) post(t *host.Thread, d *Descriptor) error {
 	if d.Address%layout.DescriptorAlignment != 0 {
 		// The card would drop its doorbell, and the link to it would mislead
 		// the card.
-		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("descriptor at %#x: want a multiple of %d", d.Address, layout.DescriptorAlignment))
+		return v.fail(q.names.post, ErrInvalidParameter, fmt.Errorf("descriptor at %#x: give a multiple of %d", d.Address, layout.DescriptorAlignment))
 	}
 	if v.stale() {
 		return v.fail(q.names.post, ErrInvalidParameter, errDestroyed)

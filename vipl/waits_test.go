@@ -37,7 +37,7 @@ func TestCQWaitsOfOtherThreads(t *testing.T) {
 func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, end string) {
 	var p *conformance.Peer
 	var c *vipl.CQ
-	var served, broken, posted, ended [2]host.Time // when it was done, and when the waiting thread went on
+	var served, broken, posted, ended [2]host.Time // when it happened, and when the waiting thread resumed
 	conformtest.RunFake(t, device, nil,
 		conformance.Program(0, "acts", func(e *conformance.Env) error {
 			e.NIC = must(vipl.OpenNIC(e.T, e.H))
@@ -45,7 +45,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			c.Blocking.Store(blocking)
 			p = must(e.Prepare(vipl.VIAttributes{RecvCQ: c}))
 			must(p.Receive(0, 16))
-			// The card cannot read it, and only the library completes it.
+			// The card cannot read the descriptor, so the library completes it.
 			hide := func() error {
 				d := p.Next()
 				check(d.SetReceive())
@@ -115,7 +115,7 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 func TestNotifyThread(t *testing.T) {
 	conformtest.OnDevices(t, func(t *testing.T, device driver.Device) {
 		var p *conformance.Peer
-		var told []*vipl.Descriptor
+		var reported []*vipl.Descriptor
 		var posted []*vipl.Descriptor
 		const n = 3
 		conformtest.RunFake(t, device, nil,
@@ -127,7 +127,8 @@ func TestNotifyThread(t *testing.T) {
 				}
 				check(e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))
 				check(e.T.Sleep(host.Millisecond))
-				// Not a call of the library: the handlers must not run here.
+				// This is no call of the library, so the handlers must not run
+				// here.
 				must(e.H.Allocate(e.T, 1, mem.Single))
 				e.Is("disconnect", p.VI.Disconnect(e.T), nil)
 				return nil
@@ -138,19 +139,19 @@ func TestNotifyThread(t *testing.T) {
 				for range n {
 					e.Is("register", p.VI.RecvNotify(e.T, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
 						e.That("its VI", v == p.VI)
-						told = append(told, d)
+						reported = append(reported, d)
 					}), nil)
 				}
-				e.That("nothing has come", len(told) == 0)
-				for len(told) < n {
+				e.That("nothing has come", len(reported) == 0)
+				for len(reported) < n {
 					if err := p.NIC.NotifyWait(e.T, 100*host.Millisecond); err != nil && !errors.Is(err, vipl.ErrTimeout) || e.T.Now() > host.Second {
-						return fmt.Errorf("%d of %d told at %v: %w", len(told), n, e.T.Now(), err)
+						return fmt.Errorf("%d of %d reported at %v: %w", len(reported), n, e.T.Now(), err)
 					}
 				}
 				e.That("before any timeout", e.T.Now() < 50*host.Millisecond)
 				return nil
 			}))
-		require.Equal(t, posted, told)
+		require.Equal(t, posted, reported)
 	})
 }
 
@@ -200,11 +201,11 @@ func TestAccountOfWaits(t *testing.T) {
 			got := e.H.Spent()[host.LayerInterrupt] - before
 			e.That(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt), got == host.Time(n)*c.Interrupt)
 		}
-		vain := func(err error) error {
+		timesOut := func(err error) error {
 			if errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrNotDone) {
 				return nil
 			}
-			return fmt.Errorf("it must end in vain: %w", err)
+			return fmt.Errorf("it must time out: %w", err)
 		}
 		recv := func() error { return errOf(p.VI.RecvWait(e.T, host.Second)) }
 		entry := func() error {
@@ -218,8 +219,8 @@ func TestAccountOfWaits(t *testing.T) {
 		check(p.Meet(0))
 		check(e.T.Sleep(host.Millisecond))
 		interrupts("a wait that finds it there", 0, with(host.Account{}, c.ReceiveDone), recv)
-		interrupts("a wait that has no time", 0, host.Account{}, func() error { return vain(errOf(p.VI.RecvWait(e.T, 0))) })
-		interrupts("a wait that sleeps in vain", 0, sleeps, func() error { return vain(errOf(p.VI.RecvWait(e.T, 100*host.Microsecond))) })
+		interrupts("a wait that has no time", 0, host.Account{}, func() error { return timesOut(errOf(p.VI.RecvWait(e.T, 0))) })
+		interrupts("a wait that sleeps and times out", 0, sleeps, func() error { return timesOut(errOf(p.VI.RecvWait(e.T, 100*host.Microsecond))) })
 
 		check(p.Meet(0))
 		interrupts("a wait for an entry that polls", 0, with(host.Account{}, c.PollPeriod()), entry)
@@ -228,7 +229,7 @@ func TestAccountOfWaits(t *testing.T) {
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
 		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
 			_, err := q.Done(e.T)
-			return vain(err)
+			return timesOut(err)
 		})
 		for range 2 {
 			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone), func() error { return errOf(tied.VI.RecvDone(e.T)) })

@@ -35,7 +35,7 @@ func Seed(t *testing.T) uint64 {
 	return 1
 }
 
-// Long chooses between the size of a normal run and, with HVIA_LONG, a long one.
+// Long returns the size of a normal run or, with HVIA_LONG, of a long one.
 func Long(normal, long int) int {
 	if os.Getenv("HVIA_LONG") != "" {
 		return long
@@ -63,8 +63,8 @@ func OnDevices(t *testing.T, test func(t *testing.T, d driver.Device)) {
 	}
 }
 
-// RunFake runs programs on fake cards, or on M-VIA over fake NICs. Everything
-// they leave behind must be taken back.
+// RunFake runs programs on fake cards, or on M-VIA over fake NICs. It checks
+// that the agents release all resources of the programs.
 func RunFake(t *testing.T, d driver.Device, prepare func(f *drivertest.Fabric), list ...fabric.Program) *drivertest.Fabric {
 	t.Helper()
 	nodes := map[int]bool{}
@@ -100,7 +100,7 @@ func RunSimulated(t *testing.T, d driver.Device, seed uint64, list ...fabric.Pro
 	return digest
 }
 
-// IsVIA says whether a frame belongs to a connection.
+// IsVIA reports whether a frame belongs to a connection.
 func IsVIA(frame []byte) bool {
 	return layout.EthernetHeader(frame).EtherType() == layout.EtherTypeVia
 }

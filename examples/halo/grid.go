@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// grid holds a square of points and one more line of points on each side, with
-// values of the fixed edge of the whole square, or of a neighbour.
+// grid is a square of points with a border line on each side. The border holds
+// the fixed edge of the plate or points of a neighbour.
 type grid struct {
-	n          int // points on a side, without those lines
+	n          int // points on a side, without the border
 	now, after []float64
 }
 
@@ -50,7 +50,7 @@ func (g *grid) step() {
 			g.after[k] = c + float64(diffusion*flow)
 		}
 	}
-	// The lines around stay until somebody writes them.
+	// The border keeps its values until a neighbour writes them.
 	for i := range width {
 		for _, k := range [4]int{g.at(0, i), g.at(g.n+1, i), g.at(i, 0), g.at(i, g.n+1)} {
 			g.after[k] = g.now[k]

@@ -98,20 +98,20 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	o.device = driver.Device(*device)
-	refuse := func(format string, a ...any) (options, error) {
+	usage := func(format string, a ...any) (options, error) {
 		err := fmt.Errorf("halo: "+format+"; 'halo -h' lists the flags", a...)
 		fmt.Fprintln(stderr, err)
 		return o, err
 	}
 	switch {
 	case f.NArg() > 0:
-		return refuse("argument %q: there are only flags", f.Arg(0))
+		return usage("argument %q: there are only flags", f.Arg(0))
 	case o.device != driver.DeviceHvia && o.device != driver.DeviceMvia:
-		return refuse("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
+		return usage("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
 	case o.points < 2 || o.points%2 != 0 || o.bytes() > driver.MaxTransferSize:
-		return refuse("-points %d: want an even number from 2 to %d", o.points, driver.MaxTransferSize/4)
+		return usage("-points %d: give an even number from 2 to %d", o.points, driver.MaxTransferSize/4)
 	case o.steps < 1:
-		return refuse("-steps %d: want at least 1", o.steps)
+		return usage("-steps %d: want at least 1", o.steps)
 	}
 	return o, nil
 }

@@ -32,7 +32,8 @@ func play(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// Four hosts compute the same as one, and a second run prints the same bytes.
+// Four hosts compute the same result as one, and a second run prints the same
+// bytes.
 func TestOnTheFabric(t *testing.T) {
 	for _, d := range devices {
 		t.Run(string(d), func(t *testing.T) {
@@ -60,8 +61,8 @@ func fake(t *testing.T, o options) (*job, error) {
 	return j, j.check()
 }
 
-// The programs on fake cards and fake plain NICs, without a simulator, with
-// halos of one frame and of several; nothing is left behind.
+// The programs run on fake cards and fake plain NICs, without a simulator, with
+// halos of one frame and of several. They leave nothing behind.
 func TestOnFakes(t *testing.T) {
 	for _, d := range devices {
 		for _, points := range []int{2, 4, 64, 600} {
@@ -97,8 +98,8 @@ func TestOneWrongBitIsSeen(t *testing.T) {
 	require.ErrorContains(t, err, "computed in one place")
 }
 
-// Against independent values: one point between four others, and a plate whose
-// inside stays between its edges.
+// The serial computation agrees with independent values: one point between four
+// others, and a plate whose inside stays between its edges.
 func TestSerial(t *testing.T) {
 	g := newGrid(1, 0, 0)
 	mean := (g.now[g.at(0, 1)] + g.now[g.at(2, 1)] + g.now[g.at(1, 0)] + g.now[g.at(1, 2)]) / 4
@@ -125,7 +126,7 @@ func TestSerial(t *testing.T) {
 	require.ErrorContains(t, g.compare(other, 0, 0), "point 31, 0 is")
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for _, args := range [][]string{{"x"}, {"-device", "tcp"}, {"-points", "0"}, {"-points", "7"}, {"-points", "16386"}, {"-steps", "0"}, {"-none"}} {
 		var stderr bytes.Buffer
 		_, err := parse(args, &stderr)

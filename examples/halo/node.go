@@ -13,12 +13,13 @@ import (
 	"hvia/vipl"
 )
 
-// link is the connection to one neighbour. Its memory has, in this order: two
+// link is the connection to one neighbour. Its memory holds, in this order: two
 // slots for incoming halos, which the neighbour writes in turn; one for the
 // outgoing halo; descriptors.
 //
-// Two slots suffice: a neighbour writes the halo of step k+2 when it has that
-// of step k+1 from here, which is sent when that of step k has been used.
+// Two slots suffice. A neighbour writes the halo of step k+2 after it receives
+// that of step k+1 from here, which this node sends after it has used that of
+// step k.
 type link struct {
 	peer     int // node
 	line     func(g *grid, i int) int
@@ -51,7 +52,7 @@ func newNode(j *job, rank int) *node {
 	s := j.side()
 	n := &node{job: j, rank: rank, row: rank / 2 * s, column: rank % 2 * s}
 	n.block = newGrid(s, n.row, n.column)
-	// The line of points that a neighbour needs, and the one for its halo.
+	// The line of points for the neighbour, and the line for its halo.
 	near, far := s, s+1
 	if rank%2 == 1 {
 		near, far = 1, 0
@@ -167,7 +168,7 @@ func (n *node) connect(t *host.Thread, nic *vipl.NIC, l *link) error {
 	}
 	theirs := l.vi.RemoteRegions()
 	if len(theirs) != 1 || theirs[0].Length != uint64(places*n.bytes()) {
-		return fmt.Errorf("it offers %+v, want room for %d halos of %d bytes", theirs, places, n.bytes())
+		return fmt.Errorf("the peer advertises %+v, not %d halos of %d bytes", theirs, places, n.bytes())
 	}
 	l.theirs = theirs[0]
 	return nil
@@ -198,7 +199,7 @@ func (n *node) exchange(t *host.Thread, step int) error {
 			return fmt.Errorf("halo of node %d: %w", l.peer, err)
 		}
 		if came, ok := d.Immediate(); !ok || came != uint32(step) || d.Length() != n.bytes() {
-			return fmt.Errorf("halo of node %d: step %d (told: %v) with %d bytes, want %d bytes", l.peer, came, ok, d.Length(), n.bytes())
+			return fmt.Errorf("halo of node %d: step %d (reported: %v) with %d bytes, want %d bytes", l.peer, came, ok, d.Length(), n.bytes())
 		}
 		if err := l.expect(t, d); err != nil {
 			return err

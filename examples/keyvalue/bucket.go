@@ -47,8 +47,8 @@ func (e entry) seal() ([]byte, error) {
 	return b, nil
 }
 
-// whole says whether the bytes are those of one store, or of none.
-func whole(b []byte) bool {
+// complete reports whether the bytes are those of one store, or of none.
+func complete(b []byte) bool {
 	return binary.LittleEndian.Uint64(b[checksumAt:]) == crc64.Checksum(b[versionAt:], checksums) || empty(b)
 }
 

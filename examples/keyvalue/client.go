@@ -21,9 +21,9 @@ type client struct {
 	read   *vipl.Descriptor // nil: no RDMA read here
 
 	puts, gets        int
-	reads, repeated   int // fetched buckets, and those fetched another time because of a store
+	reads, repeated   int // fetched buckets, and repeated fetches because of a store
 	putTime, getTime  host.Time
-	halves, backwards int // values never stored, and those older than one seen before
+	halves, backwards int // values never stored, and values older than an earlier one
 	newest            map[string]uint64
 }
 
@@ -43,7 +43,7 @@ func (c *client) connect(t *host.Thread, h *driver.Host) error {
 		if err == nil {
 			break
 		}
-		// The server may not wait yet, or for another client.
+		// The server may not wait yet, or may wait for another client.
 		if !errors.Is(err, vipl.ErrNoMatch) || t.Now() > patience {
 			return err
 		}
@@ -85,14 +85,14 @@ func (c *client) put(t *host.Thread, key, value string) error {
 		return err
 	}
 	if answer != answerDone {
-		return fmt.Errorf("put %q: the table of %d buckets has no room", key, c.buckets)
+		return fmt.Errorf("put %q: the table of %d buckets is full", key, c.buckets)
 	}
 	c.puts++
 	c.putTime += t.Now() - began
 	return c.line.expect(t)
 }
 
-// get finds a key; errMissing if it is not there.
+// get finds a key. It returns errMissing if there is none.
 func (c *client) get(t *host.Thread, key string) (entry, error) {
 	began := t.Now()
 	find := c.search
@@ -129,7 +129,7 @@ func (c *client) search(t *host.Thread, key string) (entry, error) {
 	return entry{}, fmt.Errorf("get %q: %w", key, errMissing)
 }
 
-// fetch reads a bucket until it is not in the middle of a store.
+// fetch reads a bucket until no store is in progress.
 func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 	const tries = 10_000
 	b := c.line.page.Bytes()[readAt:][:bucketBytes]
@@ -144,7 +144,7 @@ func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 			return nil, err
 		}
 		c.reads++
-		if whole(b) || c.trusting {
+		if complete(b) || c.trusting {
 			return b, nil
 		}
 		c.repeated++
@@ -152,7 +152,7 @@ func (c *client) fetch(t *host.Thread, bucket int) ([]byte, error) {
 	return nil, fmt.Errorf("bucket %d was in the middle of a store at %d reads", bucket, tries)
 }
 
-// inquire asks the server, where there is no RDMA read.
+// inquire asks the server, for NICs without RDMA read.
 func (c *client) inquire(t *host.Thread, key string) (entry, error) {
 	answer, err := c.ask(t, wantGet, entry{key: key})
 	if err != nil {

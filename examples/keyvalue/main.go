@@ -78,7 +78,7 @@ func (s *store) report(out io.Writer) {
 	for _, c := range s.readers {
 		fmt.Fprintf(out, "client %d: %d puts of %.1f us; %d gets of %.1f us", c.number, c.puts, mean(c.putTime, c.puts), c.gets, mean(c.getTime, c.gets))
 		if c.read != nil {
-			fmt.Fprintf(out, " by %d reads, %d of them while a store was under way", c.reads, c.repeated)
+			fmt.Fprintf(out, " by %d reads, %d of them during a store", c.reads, c.repeated)
 		}
 		fmt.Fprintln(out)
 	}
@@ -91,7 +91,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("keyvalue", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	device := f.String("device", string(driver.DeviceHvia), "what the hosts have: hvia, the card; or mvia, a plain NIC with VIA in the kernel")
-	f.IntVar(&o.clients, "clients", 2, "clients, each on a node of its own")
+	f.IntVar(&o.clients, "clients", 2, "clients, each on a separate node")
 	f.IntVar(&o.buckets, "buckets", 64, "buckets of the table, of one key each")
 	f.IntVar(&o.keys, "keys", 8, "keys that each client puts")
 	f.IntVar(&o.rounds, "rounds", 20, "how often the first client replaces a value that all others look at")
@@ -100,22 +100,22 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	o.device, o.pause = driver.Device(*device), host.Time(*pause)*host.Microsecond
-	refuse := func(format string, a ...any) (options, error) {
+	usage := func(format string, a ...any) (options, error) {
 		err := fmt.Errorf("keyvalue: "+format+"; 'keyvalue -h' lists the flags", a...)
 		fmt.Fprintln(stderr, err)
 		return o, err
 	}
 	switch {
 	case f.NArg() > 0:
-		return refuse("argument %q: there are only flags", f.Arg(0))
+		return usage("argument %q: there are only flags", f.Arg(0))
 	case o.device != driver.DeviceHvia && o.device != driver.DeviceMvia:
-		return refuse("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
+		return usage("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
 	case o.clients < 2 || o.clients > 15:
-		return refuse("-clients %d: want 2 to 15, a fabric has 16 nodes", o.clients)
+		return usage("-clients %d: want 2 to 15, a fabric has 16 nodes", o.clients)
 	case o.keys < 1 || o.rounds < 1 || *pause < 0:
-		return refuse("-keys %d -rounds %d -pause %d: want at least 1 key and 1 round, and no time below 0", o.keys, o.rounds, *pause)
+		return usage("-keys %d -rounds %d -pause %d: want at least 1 key and 1 round, and no time below 0", o.keys, o.rounds, *pause)
 	case o.buckets <= o.clients*o.keys+1 || o.buckets > 4096:
-		return refuse("-buckets %d: want more than the %d keys, so that a search ends, and at most 4096", o.buckets, o.clients*o.keys+1)
+		return usage("-buckets %d: want more than the %d keys, so that a search ends, and at most 4096", o.buckets, o.clients*o.keys+1)
 	}
 	return o, nil
 }

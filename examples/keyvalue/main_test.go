@@ -32,9 +32,9 @@ func play(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-var byReads = regexp.MustCompile(`(?m)^client \d: \d+ puts of [\d.]+ us; \d+ gets of [\d.]+ us by \d+ reads, (\d+) of them while a store was under way$`)
+var byReads = regexp.MustCompile(`(?m)^client \d: \d+ puts of [\d.]+ us; \d+ gets of [\d.]+ us by \d+ reads, (\d+) of them during a store$`)
 
-// On the card the server answers no get. A second run prints the same bytes.
+// On the card the server replies to no get. A second run prints the same bytes.
 func TestOnTheCard(t *testing.T) {
 	got := play(t, "-clients", "3")
 	require.Len(t, byReads.FindAllString(got, -1), 3, "%s", got)
@@ -42,7 +42,7 @@ func TestOnTheCard(t *testing.T) {
 	require.Equal(t, got, play(t, "-clients", "3"))
 }
 
-// M-VIA has no RDMA read: the server answers every get.
+// M-VIA has no RDMA read: the server replies to every get.
 func TestOnMvia(t *testing.T) {
 	got := play(t, "-device", "mvia")
 	require.NotContains(t, got, "reads")
@@ -50,9 +50,9 @@ func TestOnMvia(t *testing.T) {
 	require.Equal(t, got, play(t, "-device", "mvia"))
 }
 
-// Reads meet stores that take longer. A client that checks the checksum repeats
-// the read and gets no half value; a client that does not gets some, so the
-// race exists.
+// Reads meet long stores. A client that checks the checksum repeats the read
+// and gets no half value. A client that ignores it gets some, so the race
+// exists.
 func TestNoHalfValue(t *testing.T) {
 	meet := func(trusting bool) (repeated, halves int) {
 		s, programs := newStore(options{
@@ -72,8 +72,8 @@ func TestNoHalfValue(t *testing.T) {
 	require.Greater(t, halves, 20)
 }
 
-// The programs on fake cards and fake plain NICs, without a simulator; nothing
-// is left behind.
+// The programs run on fake cards and fake plain NICs, without a simulator. They
+// leave nothing behind.
 func TestOnFakes(t *testing.T) {
 	for _, d := range []driver.Device{driver.DeviceHvia, driver.DeviceMvia} {
 		t.Run(string(d), func(t *testing.T) {
@@ -99,12 +99,12 @@ func fake(t *testing.T, o options) error {
 
 func TestFullTable(t *testing.T) {
 	err := fake(t, options{device: driver.DeviceHvia, clients: 2, buckets: 4, keys: 3, rounds: 1})
-	require.ErrorContains(t, err, "the table of 4 buckets has no room")
+	require.ErrorContains(t, err, "the table of 4 buckets is full")
 }
 
-// A bucket of two stores, cut anywhere, is not whole; neither is one with a
+// A bucket of two stores, cut anywhere, is not complete; neither is one with a
 // wrong bit.
-func TestWhole(t *testing.T) {
+func TestComplete(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		draw := func(name string, version uint64) (entry, []byte) {
 			e := entry{
@@ -112,7 +112,7 @@ func TestWhole(t *testing.T) {
 			}
 			b, err := e.seal()
 			require.NoError(r, err)
-			require.True(r, whole(b))
+			require.True(r, complete(b))
 			require.Equal(r, e, unseal(b))
 			return e, b
 		}
@@ -124,12 +124,12 @@ func TestWhole(t *testing.T) {
 		for cut := range bucketBytes + 1 {
 			mixed := append(append([]byte(nil), young[:cut]...), old[cut:]...)
 			if !bytes.Equal(mixed, old) && !bytes.Equal(mixed, young) {
-				require.False(r, whole(mixed), "cut at %d", cut)
+				require.False(r, complete(mixed), "cut at %d", cut)
 			}
 		}
 		bit := rapid.IntRange(0, 8*bucketBytes-1).Draw(r, "bit")
 		young[bit/8] ^= 1 << (bit % 8)
-		require.False(r, whole(young))
+		require.False(r, complete(young))
 	})
 	for _, e := range []entry{{}, {key: strings.Repeat("k", maxKey+1)}, {key: "k", value: strings.Repeat("v", maxValue+1)}} {
 		_, err := e.seal()
@@ -137,7 +137,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for _, args := range [][]string{
 		{"x"}, {"-device", "tcp"}, {"-clients", "1"}, {"-clients", "16"}, {"-keys", "0"}, {"-rounds", "0"}, {"-pause", "-1"}, {"-buckets", "17"}, {"-buckets", "5000"}, {"-none"},
 	} {

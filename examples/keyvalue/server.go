@@ -14,7 +14,7 @@ import (
 // The immediate data of a message is its kind; its bytes are a bucket.
 const (
 	wantPut = iota + 1
-	wantGet // where there is no RDMA read
+	wantGet // for NICs without RDMA read
 	wantEnd
 	answerDone
 	answerMissing
@@ -36,7 +36,7 @@ const (
 	lineBytes = 4096
 )
 
-// level is the best level of a NIC: with RDMA read if it has that.
+// level is the best level of a NIC, preferring one with RDMA read.
 func level(n *vipl.NIC) vipl.ReliabilityLevel {
 	if n.Query().RDMAReadSupport&vipl.ReliableDelivery != 0 {
 		return vipl.ReliableDelivery
@@ -167,11 +167,11 @@ func (s *server) line(vi *vipl.VI) *line {
 }
 
 func (s *server) serve(t *host.Thread, l *line, what uint32) error {
-	if !whole(l.message()) {
+	if !complete(l.message()) {
 		return errors.New("a message that is no bucket")
 	}
 	e := unseal(l.message())
-	// The next message may arrive as soon as the answer has left.
+	// The next message may arrive as soon as the reply is sent.
 	if err := l.expect(t); err != nil {
 		return err
 	}

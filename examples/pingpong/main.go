@@ -253,32 +253,32 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	o.device = driver.Device(*device)
-	refuse := func(format string, a ...any) (options, error) {
+	usage := func(format string, a ...any) (options, error) {
 		err := fmt.Errorf("pingpong: "+format+"; 'pingpong -h' lists the flags", a...)
 		fmt.Fprintln(stderr, err)
 		return o, err
 	}
 	if f.NArg() > 0 {
-		return refuse("argument %q: there are only flags", f.Arg(0))
+		return usage("argument %q: there are only flags", f.Arg(0))
 	}
 	if o.device != driver.DeviceHvia && o.device != driver.DeviceMvia {
-		return refuse("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
+		return usage("-device %s: want %s or %s", o.device, driver.DeviceHvia, driver.DeviceMvia)
 	}
 	for name := range strings.SplitSeq(*operations, ",") {
 		if name != opWrite && name != opSend {
-			return refuse("-op %s: %q is neither %s nor %s", *operations, name, opWrite, opSend)
+			return usage("-op %s: %q is neither %s nor %s", *operations, name, opWrite, opSend)
 		}
 		o.operations = append(o.operations, name)
 	}
 	for word := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 || n > driver.MaxTransferSize {
-			return refuse("-s %s: %q: want lengths of 1 to %d bytes", *sizes, word, driver.MaxTransferSize)
+			return usage("-s %s: %q: want lengths of 1 to %d bytes", *sizes, word, driver.MaxTransferSize)
 		}
 		o.sizes = append(o.sizes, n)
 	}
 	if o.count < 1 || o.warmup < 0 {
-		return refuse("-n %d -warmup %d: want at least 1 round trip, and 0 or more before it", o.count, o.warmup)
+		return usage("-n %d -warmup %d: want at least 1 round trip, and 0 or more before it", o.count, o.warmup)
 	}
 	return o, nil
 }

@@ -133,7 +133,7 @@ func TestFindsAWrongByte(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	var told bytes.Buffer
+	var printed bytes.Buffer
 	for _, c := range []struct {
 		args []string
 		says string
@@ -147,12 +147,12 @@ func TestParse(t *testing.T) {
 		{[]string{"4"}, `argument "4": there are only flags`},
 		{[]string{"-rounds", "4"}, "not defined: -rounds"},
 	} {
-		told.Reset()
-		_, err := parse(c.args, &told)
+		printed.Reset()
+		_, err := parse(c.args, &printed)
 		require.Error(t, err, "%v", c.args)
-		require.Contains(t, told.String(), c.says)
+		require.Contains(t, printed.String(), c.says)
 	}
-	o, err := parse([]string{"-device", "mvia", "-op", "send", "-s", "7,8", "-n", "3", "-warmup", "0"}, &told)
+	o, err := parse([]string{"-device", "mvia", "-op", "send", "-s", "7,8", "-n", "3", "-warmup", "0"}, &printed)
 	require.NoError(t, err)
 	require.Equal(t, options{device: driver.DeviceMvia, operations: []string{"send"}, sizes: []int{7, 8}, count: 3}, o)
 }

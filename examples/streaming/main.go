@@ -3,10 +3,10 @@
 // Command streaming runs a video server and its clients on separate simulated
 // hosts, with a switch between them. The server sends a frame to every client
 // at a fixed rate. A client plays a frame at each tick of its clock, and misses
-// its deadline if the frame is not there. The same film is sent by RDMA writes
-// into the clients' ring buffers, by send and receive, by M-VIA and by TCP/IP,
-// to compare the load of a client's processor. Processor time is charged as in
-// the experiments.
+// its deadline if the frame has not arrived. The program sends the same film by
+// RDMA writes into the clients' ring buffers, by send and receive, by M-VIA and
+// by TCP/IP, and compares the load of the clients' processors. It charges
+// processor time as the experiments do.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Largest values of flags.
 const (
-	maxClients = 15 // and the server: the nodes of a fabric
+	maxClients = 15 // with the server, the nodes of a fabric
 	maxRate    = 100_000
 	maxFrames  = 1_000_000
 	maxRing    = 256
@@ -47,7 +47,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.IntVar(&c.clients, "clients", 2, fmt.Sprintf("clients, 1 to %d", maxClients))
 	f.IntVar(&c.rate, "rate", 30, "frames a second, to each client")
 	f.IntVar(&c.bytes, "bytes", 32768, fmt.Sprintf("length of a frame, a multiple of 4, 8 to %d", driver.MaxTransferSize))
-	f.IntVar(&c.ring, "ring", 8, fmt.Sprintf("frames that a client's ring buffer has room for, 2 to %d", maxRing))
+	f.IntVar(&c.ring, "ring", 8, fmt.Sprintf("capacity of a client's ring buffer in frames, 2 to %d", maxRing))
 	f.IntVar(&c.ahead, "ahead", 1, "ticks from a frame's sending to its being played, less than the ring's frames")
 	f.Var(&c.faults, "faults", "what the wire does to frames, for example drop=1%: see docs/how-to/make-the-wire-fail.md")
 	f.Uint64Var(&c.seed, "seed", 1, "of memory's scatter and of faults")
@@ -57,37 +57,37 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	for name := range strings.SplitSeq(*chosen, ",") {
 		k := slices.Index(names, name)
 		if k < 0 {
-			return refuse(stderr, "-protocols %s: no protocol %q: there is %s", *chosen, name, strings.Join(names, ", "))
+			return usage(stderr, "-protocols %s: no protocol %q: there is %s", *chosen, name, strings.Join(names, ", "))
 		}
 		c.protocols = append(c.protocols, protocols[k])
 	}
 	frames := math.Round(*seconds * float64(c.rate))
 	switch {
 	case f.NArg() > 0:
-		return refuse(stderr, "argument %q: there are only flags", f.Arg(0))
+		return usage(stderr, "argument %q: there are only flags", f.Arg(0))
 	case c.clients < 1 || c.clients > maxClients:
-		return refuse(stderr, "-clients %d: 1 to %d are possible", c.clients, maxClients)
+		return usage(stderr, "-clients %d: 1 to %d are possible", c.clients, maxClients)
 	case c.rate < 1 || c.rate > maxRate:
-		return refuse(stderr, "-rate %d: 1 to %d frames a second are possible", c.rate, maxRate)
+		return usage(stderr, "-rate %d: 1 to %d frames a second are possible", c.rate, maxRate)
 	case c.bytes < 2*numberBytes || c.bytes > driver.MaxTransferSize || c.bytes%numberBytes != 0:
-		return refuse(stderr, "-bytes %d: want a multiple of %d, %d to %d", c.bytes, numberBytes, 2*numberBytes, driver.MaxTransferSize)
+		return usage(stderr, "-bytes %d: give a multiple of %d, %d to %d", c.bytes, numberBytes, 2*numberBytes, driver.MaxTransferSize)
 	case c.ring < 2 || c.ring > maxRing:
-		return refuse(stderr, "-ring %d: 2 to %d frames are possible", c.ring, maxRing)
+		return usage(stderr, "-ring %d: 2 to %d frames are possible", c.ring, maxRing)
 	case c.ahead < 1 || c.ahead >= c.ring:
-		return refuse(stderr, "-ahead %d: a frame is played 1 to %d ticks after it was sent, as the ring has %d frames", c.ahead, c.ring-1, c.ring)
+		return usage(stderr, "-ahead %d: a frame is played 1 to %d ticks after it was sent, as the ring has %d frames", c.ahead, c.ring-1, c.ring)
 	case !(frames >= 1 && frames <= maxFrames):
-		return refuse(stderr, "-seconds %g at %d frames a second: want 1 to %d frames", *seconds, c.rate, maxFrames)
+		return usage(stderr, "-seconds %g at %d frames a second: want 1 to %d frames", *seconds, c.rate, maxFrames)
 	case c.seed == 0:
-		return refuse(stderr, "-seed 0: want 1 or more")
+		return usage(stderr, "-seed 0: want 1 or more")
 	}
 	if err := c.faults.Check(1+c.clients, true); err != nil {
-		return refuse(stderr, "-faults: %w", err)
+		return usage(stderr, "-faults: %w", err)
 	}
 	c.frames = int(frames)
 	return c, nil
 }
 
-func refuse(stderr io.Writer, format string, a ...any) (config, error) {
+func usage(stderr io.Writer, format string, a ...any) (config, error) {
 	err := fmt.Errorf("streaming: "+format+"; 'streaming -h' lists the flags", a...)
 	fmt.Fprintln(stderr, err)
 	return config{}, err
@@ -100,7 +100,7 @@ func write(out io.Writer, c config, shows []*show) error {
 	if text := c.faults.String(); text != "" {
 		fmt.Fprintf(out, "faults of the wire: %s\n", text)
 	}
-	fmt.Fprint(out, "Processors in % of the film's time, clients' in the mean; polling is looks that find nothing.\n\n")
+	fmt.Fprint(out, "Processors in % of the film's time, clients' in the mean; polling is empty polls.\n\n")
 	fmt.Fprintf(out, "%26s%28s%20s%20s\n", "missed", "late by, us", "client, %", "server, %")
 	fmt.Fprintf(out, "%-8s%6s%6s%6s%6s%10s%10s%10s%10s%10s%10s%10s\n", "", "sent", "all", "late", "lost", "p50", "p90", "max", "work", "polling", "work", "polling")
 	for _, s := range shows {

@@ -78,8 +78,8 @@ func TestSmallFilm(t *testing.T) {
 	}
 }
 
-// A wire drops frames. Without retransmission they are lost; with it they are
-// late at most.
+// The link drops frames. Unreliable protocols lose them; reliable ones deliver
+// them late at worst.
 func TestFaults(t *testing.T) {
 	shows, text := play(t, "-protocols", allProtocols(), "-rate", "2000", "-bytes", "4096", "-seconds", "0.008", "-faults", "drop=4%", "-seed", "3")
 	golden(t, "faults.txt", text)
@@ -93,8 +93,8 @@ func TestFaults(t *testing.T) {
 	require.NotEmpty(t, shows["tcp"].total().late)
 }
 
-// Every frame is in time when the load is well below the rate of the wire, and
-// none but the first few when it is above.
+// Every frame is in time if the load is well below the rate of the link, and
+// only the first few are if it is above.
 func TestDeadlinesFollowTheLoad(t *testing.T) {
 	for _, c := range []struct {
 		rate  string
@@ -142,7 +142,7 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	var told bytes.Buffer
+	var printed bytes.Buffer
 	for _, c := range []struct {
 		args []string
 		says string
@@ -161,12 +161,12 @@ func TestParse(t *testing.T) {
 		{[]string{"-faults", "drop"}, "invalid value"},
 		{[]string{"film"}, "only flags"},
 	} {
-		told.Reset()
-		_, err := parse(c.args, &told)
+		printed.Reset()
+		_, err := parse(c.args, &printed)
 		require.Error(t, err, "%v", c.args)
-		require.Contains(t, told.String(), c.says)
+		require.Contains(t, printed.String(), c.says)
 	}
-	c, err := parse([]string{"-protocols", "tcp", "-clients", "3", "-rate", "25", "-bytes", "100", "-seconds", "2", "-ring", "4", "-ahead", "3", "-seed", "9"}, &told)
+	c, err := parse([]string{"-protocols", "tcp", "-clients", "3", "-rate", "25", "-bytes", "100", "-seconds", "2", "-ring", "4", "-ahead", "3", "-seed", "9"}, &printed)
 	require.NoError(t, err)
 	require.Equal(t, config{protocols: protocols[3:4], clients: 3, rate: 25, bytes: 100, frames: 50, ring: 4, ahead: 3, seed: 9}, c)
 }

@@ -18,23 +18,23 @@ import (
 // connectLimit bounds the attempt to connect, and a send.
 const connectLimit = 10 * host.Second
 
-// The wait for a frame when no later one arrives either. TCP backs off its
+// The longest wait for a frame if no later one arrives. TCP backs off its
 // retransmissions and may need several; a card gives up its connection much
-// earlier. Without retransmission there is a frame in each period, or none.
+// earlier. Unreliable protocols deliver a frame in each period, or none.
 const (
 	reliablePatience   = 5 * host.Second
 	unreliablePatience = 10 * host.Millisecond // and two periods
 )
 
-// The film begins at a multiple of curtain, so that the results do not depend
-// on the time of connecting.
+// The film starts at a multiple of curtain, so the results do not depend on the
+// time of connecting.
 const curtain = 15 * host.Millisecond
 
-// protocol is a way to bring frames to clients.
+// protocol is a way to send frames to clients.
 type protocol struct {
 	name   string
 	device driver.Device
-	write  bool // RDMA writes; else sends, with receives posted for them
+	write  bool // RDMA writes; otherwise sends into posted receives
 	tcp    bool // TCP/IP, not VIA
 	level  vipl.ReliabilityLevel
 }
@@ -48,7 +48,7 @@ var protocols = []protocol{
 	{name: "send-rd", device: driver.DeviceHvia, level: vipl.ReliableDelivery},
 }
 
-// reliable is true if each frame arrives, perhaps late.
+// reliable reports whether each frame arrives, perhaps late.
 func (p protocol) reliable() bool { return p.tcp || p.level == vipl.ReliableDelivery }
 
 type config struct {
@@ -93,7 +93,8 @@ type inlet interface {
 
 // station is a host's part of a protocol, for server and clients.
 type station interface {
-	// serve waits for all clients. Frames are sent from the slots.
+	// serve waits for all clients. The server fills the slots with the frames
+	// to send.
 	serve(t *host.Thread) (outlets []outlet, slots [][]byte, err error)
 	tune(t *host.Thread) (inlet, error)
 	close(t *host.Thread) error
@@ -101,9 +102,9 @@ type station interface {
 
 // Barriers synchronize the hosts, as another connection would.
 const (
-	barrierOpen  = iota + 1 // everybody may connect
-	barrierStart            // the film begins: all clocks count from here
-	barrierEnd              // everybody has seen it
+	barrierOpen  = iota + 1 // all hosts may connect
+	barrierStart            // the film starts: all clocks count from here
+	barrierEnd              // all hosts have seen it
 	barrierClose
 )
 
@@ -123,7 +124,7 @@ type load struct {
 
 type viewer struct {
 	load
-	played int         // frames, including late ones
+	played int         // includes late frames
 	late   []host.Time // lateness of each late frame
 	lost   int
 }
@@ -143,8 +144,9 @@ func (s *show) open(t *host.Thread, h *driver.Host) (station, error) {
 
 func (s *show) parties() int { return s.clients + 1 }
 
-// measure starts all hosts at one instant, as synchronized clocks would, runs
-// the film, waits for the others and returns the work of this host's processor.
+// measure starts all hosts at one instant, as synchronized clocks would, and
+// runs the film. It waits for the others and returns the work of this host's
+// processor.
 func (s *show) measure(t *host.Thread, h *driver.Host, film func(epoch host.Time) error) (l load, err error) {
 	if err := t.Barrier(barrierStart, s.parties()); err != nil {
 		return l, err
@@ -172,7 +174,7 @@ func sleepUntil(t *host.Thread, at host.Time) error {
 
 // broadcast sends each frame to every client at its tick, or as soon as it can:
 // it refills a slot when every client's frame has left it. Filling costs no
-// processor time: it stands for a disk that stores frames into memory.
+// processor time, as if a disk stored frames into memory.
 func (s *show) broadcast(t *host.Thread, h *driver.Host) error {
 	st, err := s.open(t, h)
 	if err != nil {
@@ -212,9 +214,8 @@ func (s *show) broadcast(t *host.Thread, h *driver.Host) error {
 	return st.close(t)
 }
 
-// watch plays one frame at each tick. It polls at the tick, and waits for a
-// missing frame and plays it late. A frame is lost if a later one arrives
-// first.
+// watch plays one frame at each tick. It polls at the tick, waits for a missing
+// frame and plays it late. A frame is lost if a later one arrives first.
 func (s *show) watch(t *host.Thread, h *driver.Host, v *viewer) error {
 	st, err := s.open(t, h)
 	if err != nil {
@@ -266,19 +267,19 @@ func (s *show) watch(t *host.Thread, h *driver.Host, v *viewer) error {
 	return st.close(t)
 }
 
-// await takes frame k at its tick or later, and returns when it was there: at
-// the first poll, or at the end of a wait. It returns nil when no more frames
+// await returns frame k and its time: that of the first poll if the frame has
+// arrived, otherwise the end of a wait. It returns nil if no more frames
 // arrive.
 func (s *show) await(t *host.Thread, in inlet, k int, tick func(int) host.Time) (frame []byte, there host.Time, err error) {
 	if err := sleepUntil(t, tick(k)); err != nil {
 		return nil, 0, err
 	}
-	looked := t.Now()
+	polledAt := t.Now()
 	if frame, err = in.take(t, k, 0); err != nil || frame != nil {
-		return frame, looked, err
+		return frame, polledAt, err
 	}
 	// After each tick, poll for a later frame.
-	for next := k; frame == nil && err == nil && t.Now() < looked+s.patience(); {
+	for next := k; frame == nil && err == nil && t.Now() < polledAt+s.patience(); {
 		for tick(next) <= t.Now() {
 			next++
 		}

@@ -15,9 +15,9 @@ import (
 
 const port = 554
 
-// lookTime is the timeout of a read that must not wait: more than a system
-// call. The read takes what is there in any case.
-const lookTime = 10 * host.Microsecond
+// pollTime is the timeout of a read that must not block, which exceeds a system
+// call. The read returns the data that has arrived.
+const pollTime = 10 * host.Microsecond
 
 // tcpStation is a host with TCP/IP over a plain NIC. A client's ring is the
 // receive buffer of its socket.
@@ -43,7 +43,7 @@ func (s *tcpStation) serve(t *host.Thread) (outlets []outlet, slots [][]byte, er
 	if err := t.Barrier(barrierOpen, s.parties()); err != nil {
 		return nil, nil, err
 	}
-	slot := make([]byte, s.bytes) // a write has copied it when it returns
+	slot := make([]byte, s.bytes) // the write has copied it when it returns
 	for range s.clients {
 		c, err := s.listener.Accept(t, connectLimit)
 		if err != nil {
@@ -106,7 +106,7 @@ type tcpInlet struct {
 }
 
 func (i *tcpInlet) take(t *host.Thread, _ int, timeout host.Time) ([]byte, error) {
-	if err := i.conn.SetReadDeadline(tcpip.At(t.Now() + max(timeout, lookTime))); err != nil {
+	if err := i.conn.SetReadDeadline(tcpip.At(t.Now() + max(timeout, pollTime))); err != nil {
 		return nil, err
 	}
 	for i.got < len(i.frame) {

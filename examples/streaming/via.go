@@ -118,7 +118,7 @@ func (v *viaStation) tune(t *host.Thread) (inlet, error) {
 		}
 	}
 	remote := vipl.At(0, channel)
-	// The server takes one client at a time, and may not wait yet.
+	// The server accepts one client at a time, and may not wait yet.
 	for left := t.Countdown(connectLimit); ; {
 		_, err := vi.ConnectRequest(t, vipl.NetAddress{}, remote, max(left(), 0))
 		if err == nil {
@@ -203,8 +203,7 @@ func (i *viaInlet) take(t *host.Thread, k int, timeout host.Time) ([]byte, error
 		case errors.Is(err, vipl.ErrNotDone), errors.Is(err, vipl.ErrTimeout):
 			return nil, nil
 		case err != nil && d != nil && d.Status()&vipl.PartialError != 0 && d.Status()&vipl.Flushed == 0:
-			// Parts of a frame were lost on the wire. The next frame shows
-			// which.
+			// The link lost parts of a frame. The next frame reveals which.
 			i.came++
 			if err := i.post(t); err != nil {
 				return nil, err
@@ -221,7 +220,7 @@ func (i *viaInlet) take(t *host.Thread, k int, timeout host.Time) ([]byte, error
 	}
 }
 
-// find polls the slots of RDMA writes, which notify nobody.
+// find polls the slots of RDMA writes, which raise no notification.
 func (i *viaInlet) find(t *host.Thread, k int, timeout host.Time) ([]byte, error) {
 	if timeout == 0 {
 		// One poll of a word that the card may have written.

@@ -194,9 +194,9 @@ func (e *Engine[T]) Busy(index int) bool {
 func (e *Engine[T]) Begun() uint64 { return e.begun }
 
 // Finished reports whether all sends up to that number are complete.
-func (e *Engine[T]) Finished(begun uint64) bool {
+func (e *Engine[T]) Finished(started uint64) bool {
 	for i := range e.vis {
-		if s := e.vis[i].sends; len(s) > 0 && s[0].number <= begun {
+		if s := e.vis[i].sends; len(s) > 0 && s[0].number <= started {
 			return false
 		}
 	}

@@ -146,8 +146,8 @@ func (g *gather) skip(n uint32) (bits uint32) {
 func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
 	payload, bits = g.take(n)
 	if bits == 0 && last {
-		more, refused := g.advance()
-		if bits = refused; more {
+		more, rejected := g.advance()
+		if bits = rejected; more {
 			bits = layout.DescriptorStatusLengthErrorMask
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sync"
 )
 
-// module is a design file; it holds exactly one module of the file's name.
+// module is a design file. It holds exactly one module, with the file's name.
 type module struct {
 	name    string
 	file    string // relative to the root
@@ -58,8 +58,8 @@ func newLinter(root string) (*linter, error) {
 	return l, nil
 }
 
-// modules lists the design files: every *.sv under rtl/ but the packages
-// (*_pkg.sv) and the checkers, which are read with their modules.
+// modules lists the design files: every *.sv under rtl/ except the packages
+// (*_pkg.sv) and the checkers, which belong to their modules.
 func (l *linter) modules() ([]module, error) {
 	var found []module
 	var packages []string
@@ -80,6 +80,9 @@ func (l *linter) modules() ([]module, error) {
 		}
 		if filepath.Ext(rel) != ".sv" {
 			return nil
+		}
+		if !strings.HasPrefix(d.Name(), "hvia_") {
+			return fmt.Errorf("%s: files and modules of rtl/ carry the prefix hvia_", rel)
 		}
 		switch filepath.Base(filepath.Dir(rel)) {
 		case "gen":
@@ -152,8 +155,8 @@ var (
 	widthName = regexp.MustCompile(`(?:W|[Ww]idth|Bits|Bytes)$`)
 )
 
-// dataWidth returns a module's data-width parameter. A name that looks like one
-// must be in the table, so that none stays at its default.
+// dataWidth returns a module's data-width parameter. A name with the form of a
+// width must be in the table, so that none stays at its default.
 func dataWidth(rel, text string) (string, error) {
 	name := ""
 	for _, p := range parameter.FindAllStringSubmatch(text, -1) {

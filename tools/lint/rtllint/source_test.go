@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each kind of delay, injected into a copy of the card, is found at its line
-// and nowhere else; the unchanged copy passes.
+// The linter finds each kind of delay, injected into a copy of the card, at its
+// line and nowhere else. The unchanged copy passes.
 func TestDelaysAreFound(t *testing.T) {
 	root := copyOfCard(t)
 	l := &linter{root: root, allowed: allowed}
@@ -46,7 +46,7 @@ func TestDelaysAreFound(t *testing.T) {
 		{name: "delay of a gate", plant: "and #(2) g(x, y, z);", check: checkHardware, text: "a delay"},
 		{name: "delay of a net", plant: "wire #(2,3) x;", check: checkHardware, text: "a delay"},
 		{name: "clocking delay", plant: "always_ff @(posedge clk_i) ##2 x <= y;", check: checkHardware, text: "a delay"},
-		{name: "delay on a line of its own", plant: "always_comb begin\n    #\n    5 x = y; end", check: checkHardware, text: "a delay"},
+		{name: "delay on a separate line", plant: "always_comb begin\n    #\n    5 x = y; end", check: checkHardware, text: "a delay"},
 		{name: "delay in a checker", file: checker, plant: "always #5 x = y;", check: checkHardware, text: "a delay"},
 		{name: "delay in a package", file: numbers, plant: "task t; #5; endtask", check: checkHardware, text: "a delay"},
 		{name: "parameters of an instance", plant: "hvia_cdc_sync #(.Width(2)) u_sync (.a(b));"},
@@ -155,7 +155,7 @@ func TestDelaysAreFound(t *testing.T) {
 // An unneeded allowance is a finding.
 func TestAllowanceThatNothingNeeds(t *testing.T) {
 	root := t.TempDir()
-	write(t, root, "rtl/leaf.sv", "module leaf (input logic clk_i, output logic [3:0] n_q, output logic wait_x);\n"+
+	write(t, root, "rtl/hvia_leaf.sv", "module hvia_leaf (input logic clk_i, output logic [3:0] n_q, output logic wait_x);\n"+
 		"  always_ff @(posedge clk_i) n_q <= n_q + 4'd1;\n  assign wait_x = n_q[0];\nendmodule\n")
 	check := func(steps, names map[string]string) []finding {
 		l := &linter{root: root, allowed: allowances{steps: steps, names: names}}
@@ -165,18 +165,18 @@ func TestAllowanceThatNothingNeeds(t *testing.T) {
 		require.NoError(t, err)
 		return findings
 	}
-	require.Empty(t, check(map[string]string{"leaf: n": "frames"}, map[string]string{"*: wait_*": "until x"}))
+	require.Empty(t, check(map[string]string{"hvia_leaf: n": "frames"}, map[string]string{"*: wait_*": "until x"}))
 	require.Len(t, check(nil, nil), 2)
 	// An allowance without a reason, by pattern for a counter, or of another
 	// module has no effect.
-	require.Len(t, check(map[string]string{"leaf: n": ""}, map[string]string{"leaf: wait_x": ""}), 4)
-	require.Len(t, check(nil, map[string]string{"leaf: n": "frames", "leaf: wait_x": "until x"}), 2)
-	require.Len(t, check(map[string]string{"other: n": "frames"}, map[string]string{"leaf: wait_x": "until x"}), 2)
-	stale := check(map[string]string{"leaf: n": "frames"}, map[string]string{"*: wait_*": "until x", "leaf: delay": "gone"})
+	require.Len(t, check(map[string]string{"hvia_leaf: n": ""}, map[string]string{"hvia_leaf: wait_x": ""}), 4)
+	require.Len(t, check(nil, map[string]string{"hvia_leaf: n": "frames", "hvia_leaf: wait_x": "until x"}), 2)
+	require.Len(t, check(map[string]string{"hvia_other: n": "frames"}, map[string]string{"hvia_leaf: wait_x": "until x"}), 2)
+	stale := check(map[string]string{"hvia_leaf: n": "frames"}, map[string]string{"*: wait_*": "until x", "hvia_leaf: delay": "gone"})
 	require.Len(t, stale, 1)
-	require.Equal(t, finding{"leaf", checkAllowance, `"leaf: delay" is allowed and nothing needs it: take it out of tools/lint/rtllint/allowed.go`}, stale[0])
+	require.Equal(t, finding{"hvia_leaf", checkAllowance, `"hvia_leaf: delay" is allowed and nothing needs it: take it out of tools/lint/rtllint/allowed.go`}, stale[0])
 	// A subset of the modules reports no unneeded allowance.
-	l := &linter{root: root, allowed: allowances{steps: map[string]string{"leaf: n": "frames", "gone: n": "x"}, names: map[string]string{"*: wait_*": "until x"}}}
+	l := &linter{root: root, allowed: allowances{steps: map[string]string{"hvia_leaf: n": "frames", "gone: n": "x"}, names: map[string]string{"*: wait_*": "until x"}}}
 	modules, err := l.modules()
 	require.NoError(t, err)
 	findings, err := l.sources(modules, false)
