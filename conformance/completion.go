@@ -457,6 +457,39 @@ func notifyServer(e *Env) error {
 	}
 	e.Is("they were taken", errOf(p.VI.RecvDone(e.T)), vipl.ErrDescriptor)
 
+	p.notifyEntries(tied, c)
+
+	// A wait on another queue calls handlers, too. A broken VI completes all.
+	posted, reported, calls = nil, nil, nil
+	for range notified + 1 {
+		posted = append(posted, must(p.Receive(0, 4)))
+	}
+	for i := range posted {
+		register(i)
+	}
+	check(p.Meet(0))
+	err := p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(reported) == notified })
+	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
+	for len(reported) < notified {
+		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(reported))
+	}
+	e.That("in order", slices.Equal(reported, posted[:notified]))
+	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+	if len(reported) == notified {
+		e.Is("a flushed descriptor is reported", e.NIC.NotifyWait(e.T, host.Second), nil)
+	}
+	e.That("flushed", len(reported) == notified+1 && reported[notified].Status()&vipl.Flushed != 0)
+	// Destroying a VI cancels its registrations.
+	register(99)
+	e.Is("destroy", p.VI.Destroy(e.T), nil)
+	e.Is("notify on a destroyed VI", p.VI.SendNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
+	e.Is("nothing is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
+	return p.Settled(0)
+}
+
+// notifyEntries takes the entries of another VI's completion queue by handlers.
+func (p *Peer) notifyEntries(tied *Peer, c *vipl.CQ) {
+	e := p.Env
 	// The handler of a completion queue registers itself again.
 	for range notified {
 		must(tied.Receive(0, 4))
@@ -496,34 +529,6 @@ func notifyServer(e *Env) error {
 	e.Flushed("on an idle VI", d, err)
 	e.Is("destroy", idle.VI.Destroy(e.T), nil)
 	e.Is("destroy", again.Destroy(e.T), nil)
-
-	// A wait on another queue calls handlers, too. A broken VI completes all.
-	if posted, reported, calls = nil, nil, nil; true {
-		for range notified + 1 {
-			posted = append(posted, must(p.Receive(0, 4)))
-		}
-	}
-	for i := range notified + 1 {
-		register(i)
-	}
-	check(p.Meet(0))
-	err = p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(reported) == notified })
-	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
-	for len(reported) < notified {
-		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(reported))
-	}
-	e.That("in order", slices.Equal(reported, posted[:notified]))
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	if len(reported) == notified {
-		e.Is("a flushed descriptor is reported", e.NIC.NotifyWait(e.T, host.Second), nil)
-	}
-	e.That("flushed", len(reported) == notified+1 && reported[notified].Status()&vipl.Flushed != 0)
-	// Destroying a VI cancels its registrations.
-	register(99)
-	e.Is("destroy", p.VI.Destroy(e.T), nil)
-	e.Is("notify on a destroyed VI", p.VI.SendNotify(e.T, func(*host.Thread, *vipl.VI, *vipl.Descriptor) {}), vipl.ErrInvalidParameter)
-	e.Is("nothing is left", e.NIC.NotifyWait(e.T, 10*host.Microsecond), vipl.ErrTimeout)
-	return p.Settled(0)
 }
 
 const slept = 8

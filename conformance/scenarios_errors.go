@@ -13,16 +13,18 @@ import (
 	"hvia/vipl"
 )
 
-// localErrorClient posts descriptors that its own card must reject, each
-// followed by a good one.
-func localErrorClient(e *Env) error {
-	p := must(e.Dial(1, Writable))
-	to := must(p.Hear())
+// localError is a fault of a send descriptor, and its error bit.
+type localError struct {
+	name string
+	bit  uint32
+	set  func(d *vipl.Descriptor)
+}
+
+func (p *Peer) localErrors(to Remote, good vipl.Segment) []localError {
 	stale := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{}))
 	check(stale.Deregister(p.T))
 	tag := must(p.NIC.CreatePtag(p.T))
 	foreign := must(p.NIC.RegisterMem(p.T, p.Mem.Address(), 4096, vipl.MemAttributes{Ptag: tag}))
-	good := p.Mem.Segment(100, 8)
 	segment := func(change func(s *vipl.Segment)) func(d *vipl.Descriptor) {
 		return func(d *vipl.Descriptor) {
 			s := good
@@ -34,45 +36,45 @@ func localErrorClient(e *Env) error {
 		return layout.DataSegment(d.Bytes()[layout.DescriptorSize+layout.AddressSegmentSize:])
 	}
 	end := p.Mem.Address() + bufferBytes
-	const (
-		protection = layout.DescriptorStatusProtectionErrorMask
-		format     = layout.DescriptorStatusFormatErrorMask
-		length     = layout.DescriptorStatusLengthErrorMask
-	)
-	for _, c := range []struct {
-		name string
-		bit  uint32
-		set  func(d *vipl.Descriptor)
-	}{
-		{"unregistered address", protection, segment(func(s *vipl.Segment) { s.Address = end + 4096 })},
-		{"address 0", protection, segment(func(s *vipl.Segment) { s.Address = 0 })},
-		{"address at the end of all", protection, segment(func(s *vipl.Segment) { s.Address = ^uint64(0) - 3 })},
-		{"one byte before the region", protection, segment(func(s *vipl.Segment) { s.Address = p.Mem.Address() - 1 })},
-		{"one byte behind the region", protection, segment(func(s *vipl.Segment) { s.Address = end - 7 })},
-		{"handle 0", protection, segment(func(s *vipl.Segment) { s.Handle = 0 })},
-		{"handle of nothing", protection, segment(func(s *vipl.Segment) { s.Handle ^= 0x80 })},
-		{"handle of another generation", protection, segment(func(s *vipl.Segment) { s.Handle += 1 << layout.AttHandleValueGenerationLsb })},
-		{"stale handle", protection, segment(func(s *vipl.Segment) { s.Handle = stale.Handle() })},
-		{"tag of another VI", protection, segment(func(s *vipl.Segment) { s.Handle = foreign.Handle() })},
-		{"operation RDMA read", format, func(d *vipl.Descriptor) { Raw(d).SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
-		{"reserved operation", format, func(d *vipl.Descriptor) { Raw(d).SetControl(3) }},
-		{"reserved control bits", format, func(d *vipl.Descriptor) { Raw(d).SetControl(Raw(d).Control() | 0x8000) }},
-		{"reserved word", format, func(d *vipl.Descriptor) { d.Bytes()[layout.DescriptorReservedOffset] = 1 }},
-		{"reserved word of the address segment", format, func(d *vipl.Descriptor) {
+	return []localError{
+		{"unregistered address", ProtectionError, segment(func(s *vipl.Segment) { s.Address = end + 4096 })},
+		{"address 0", ProtectionError, segment(func(s *vipl.Segment) { s.Address = 0 })},
+		{"address at the end of all", ProtectionError, segment(func(s *vipl.Segment) { s.Address = ^uint64(0) - 3 })},
+		{"one byte before the region", ProtectionError, segment(func(s *vipl.Segment) { s.Address = p.Mem.Address() - 1 })},
+		{"one byte behind the region", ProtectionError, segment(func(s *vipl.Segment) { s.Address = end - 7 })},
+		{"handle 0", ProtectionError, segment(func(s *vipl.Segment) { s.Handle = 0 })},
+		{"handle of nothing", ProtectionError, segment(func(s *vipl.Segment) { s.Handle ^= 0x80 })},
+		{"handle of another generation", ProtectionError, segment(func(s *vipl.Segment) { s.Handle += 1 << layout.AttHandleValueGenerationLsb })},
+		{"stale handle", ProtectionError, segment(func(s *vipl.Segment) { s.Handle = stale.Handle() })},
+		{"tag of another VI", ProtectionError, segment(func(s *vipl.Segment) { s.Handle = foreign.Handle() })},
+		{"operation RDMA read", formatError, func(d *vipl.Descriptor) { Raw(d).SetControl(uint16(layout.DescriptorOperationRDMARead)) }},
+		{"reserved operation", formatError, func(d *vipl.Descriptor) { Raw(d).SetControl(3) }},
+		{"reserved control bits", formatError, func(d *vipl.Descriptor) { Raw(d).SetControl(Raw(d).Control() | 0x8000) }},
+		{"reserved word", formatError, func(d *vipl.Descriptor) { d.Bytes()[layout.DescriptorReservedOffset] = 1 }},
+		{"reserved word of the address segment", formatError, func(d *vipl.Descriptor) {
 			d.Bytes()[layout.DescriptorSize+layout.AddressSegmentReservedOffset] = 1
 		}},
-		{"no segments", format, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(0) }},
-		{"too many segments", format, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(vipl.MaxSegments + 2) }},
-		{"remote range beyond all addresses", format, func(d *vipl.Descriptor) {
+		{"no segments", formatError, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(0) }},
+		{"too many segments", formatError, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(vipl.MaxSegments + 2) }},
+		{"remote range beyond all addresses", formatError, func(d *vipl.Descriptor) {
 			layout.AddressSegment(d.Bytes()[layout.DescriptorSize:]).SetAddress(^uint64(0) - 3)
 		}},
-		{"length and segment differ", length, func(d *vipl.Descriptor) { Raw(d).SetLength(9) }},
-		{"length without a segment", length, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(1) }},
-		{"longer than the max transfer size", length, func(d *vipl.Descriptor) {
+		{"length and segment differ", lengthError, func(d *vipl.Descriptor) { Raw(d).SetLength(9) }},
+		{"length without a segment", lengthError, func(d *vipl.Descriptor) { Raw(d).SetSegmentCount(1) }},
+		{"longer than the max transfer size", lengthError, func(d *vipl.Descriptor) {
 			Raw(d).SetLength(70000)
 			data(d).SetLength(70000)
 		}},
-	} {
+	}
+}
+
+// localErrorClient posts descriptors that its own card must reject, each
+// followed by a good one.
+func localErrorClient(e *Env) error {
+	p := must(e.Dial(1, Writable))
+	to := must(p.Hear())
+	good := p.Mem.Segment(100, 8)
+	for _, c := range p.localErrors(to, good) {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, good)
 		c.set(d)

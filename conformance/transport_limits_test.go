@@ -27,9 +27,7 @@ func TestTransportManySegments(t *testing.T) {
 			d := must(p.Wide(vipl.MaxSegments))
 			for i, kind := range transferKinds {
 				segments, offsets := p.pieces(n, vipl.MaxSegments, i)
-				payload := Pattern(n, i)
-				image := make([]byte, bufferBytes)
-				rest := payload
+				rest, image := Pattern(n, i), make([]byte, bufferBytes)
 				for k, s := range segments {
 					rest = rest[copy(image[offsets[k]:][:s.Length], rest):]
 				}
@@ -62,14 +60,13 @@ func TestTransportManySegments(t *testing.T) {
 			for i, kind := range transferKinds {
 				clear(p.Mem.Bytes())
 				payload, image := Pattern(n, i), make([]byte, bufferBytes)
-				switch {
-				case kind.operation == layout.StatusOperationSend:
+				if kind.operation == layout.StatusOperationSend {
 					segments, offsets := p.pieces(n, vipl.MaxSegments, i+3)
 					for k, s := range segments {
 						payload = payload[copy(image[offsets[k]:][:s.Length], payload):]
 					}
 					check(d.SetReceive(segments...))
-				default:
+				} else {
 					copy(image[5:], payload)
 					check(d.SetReceive())
 				}
@@ -84,9 +81,8 @@ func TestTransportManySegments(t *testing.T) {
 					p.Take(kind.name, d, kind.arrived(n))
 				}
 				if !kind.reads() {
-					last := n + 4
-					check(p.Mem.Poll(p.T, last, 1, host.Second, func() bool {
-						return kind.operation == layout.StatusOperationSend || p.Mem.Bytes()[last] == image[last]
+					check(p.Mem.Poll(p.T, n+4, 1, host.Second, func() bool {
+						return kind.operation == layout.StatusOperationSend || p.Mem.Bytes()[n+4] == image[n+4]
 					}))
 				}
 				check(p.Meet(0))

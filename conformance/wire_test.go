@@ -65,18 +65,15 @@ func lostFrames(t *testing.T, device driver.Device) {
 					}, func(e *Env) error {
 						p := must(e.Serve(Writable))
 						check(p.Tell(0))
-						var receives []*vipl.Descriptor
-						for range 2 {
-							receives = append(receives, must(p.Receive(0, n)))
-						}
+						receives := []*vipl.Descriptor{must(p.Receive(0, n)), must(p.Receive(0, n))}
 						check(p.Meet(0))
 						want := Received(n)
 						if rdma {
 							want.operation = layout.StatusOperationRemoteRDMAWrite
 						}
-						whole := want
+						complete := want
 						if immediate {
-							whole = want.with(7)
+							complete = want.with(7)
 						}
 						if rdma && !immediate {
 							if c.completes {
@@ -91,7 +88,7 @@ func lostFrames(t *testing.T, device driver.Device) {
 								p.Take("the one that was cut", receives[0], o)
 								receives = receives[1:]
 							}
-							p.Take("the whole one", receives[0], whole)
+							p.Take("the complete one", receives[0], complete)
 						}
 						p.InState("in the end", vipl.Connected)
 						e.Is("nothing asynchronous", errOf(p.NIC.ErrorWait(p.T, 0)), vipl.ErrTimeout)

@@ -85,86 +85,88 @@ func runMvia(t *testing.T, l *ledger, list ...fabric.Program) {
 	}
 }
 
+const accountBytes = 3000 // three frames
+
+// spent checks the time that a call charges to the thread.
+func spent(e *conformance.Env, what string, want host.Account, call func() error) error {
+	before := e.T.Spent()
+	err := call()
+	got := e.T.Spent().Less(before)
+	e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
+	return err
+}
+
+func accountClient(e *conformance.Env) error {
+	c := mviaPrices
+	p := must(e.Dial(1, conformance.Writable))
+	check(p.Meet(1))
+	var d *vipl.Descriptor
+	check(spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
+		d, err = p.Send(0, accountBytes)
+		return err
+	}))
+	// The NIC has read all but the last frame. A poll of the ring shows
+	// that it has read this one, too, by now.
+	check(e.T.Sleep(host.Millisecond))
+	_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone}, func() error {
+		got, err := p.VI.SendWait(e.T, host.Second)
+		e.Is("done", err, nil)
+		e.That("in order", got == d)
+		return nil
+	})
+	d = must(p.Send(0, 4))
+	_ = spent(e, "an empty poll has the kernel check the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
+		got, err := p.VI.SendDone(e.T)
+		e.Is("done", err, nil)
+		e.That("in order", got == d)
+		return nil
+	})
+
+	// More pieces of memory than the NIC takes are copied.
+	wide := must(p.Wide(100))
+	var pieces []vipl.Segment
+	for i := range 100 {
+		pieces = append(pieces, p.Mem.Segment(3*i, 2))
+	}
+	check(wide.SetSend(pieces...))
+	check(spent(e, "post of many pieces", host.Account{
+		host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
+	}, func() error { return p.VI.PostSend(e.T, wide) }))
+	must(p.VI.SendWait(e.T, host.Second))
+	return p.Settled(1)
+}
+
 // Calls of the library and the kernel's work are in the accounts.
 func TestAccountOfMvia(t *testing.T) {
 	c := mviaPrices
 	l := &ledger{}
-	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
-		before := e.T.Spent()
-		err := call()
-		got := e.T.Spent().Less(before)
-		e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
-		return err
-	}
-	const n = 3000 // three frames
-	client := func(e *conformance.Env) error {
-		p := must(e.Dial(1, conformance.Writable))
-		check(p.Meet(1))
-		var d *vipl.Descriptor
-		check(spent(e, "post of three frames", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: 3 * sendPrice}, func() (err error) {
-			d, err = p.Send(0, n)
-			return err
-		}))
-		// The NIC has read all but the last frame. A poll of the ring shows
-		// that it has read this one, too, by now.
-		check(e.T.Sleep(host.Millisecond))
-		_ = spent(e, "a wait that finds it done", host.Account{host.LayerLibrary: c.SendDone}, func() error {
-			got, err := p.VI.SendWait(e.T, host.Second)
-			e.Is("done", err, nil)
-			e.That("in order", got == d)
-			return nil
-		})
-		d = must(p.Send(0, 4))
-		_ = spent(e, "an empty poll has the kernel check the ring", host.Account{host.LayerTrap: trapPrice, host.LayerLibrary: c.SendDone}, func() error {
-			got, err := p.VI.SendDone(e.T)
-			e.Is("done", err, nil)
-			e.That("in order", got == d)
-			return nil
-		})
-
-		// More pieces of memory than the NIC takes are copied.
-		wide := must(p.Wide(100))
-		var pieces []vipl.Segment
-		for i := range 100 {
-			pieces = append(pieces, p.Mem.Segment(3*i, 2))
-		}
-		check(wide.SetSend(pieces...))
-		check(spent(e, "post of many pieces", host.Account{
-			host.LayerLibrary: c.Post, host.LayerTrap: trapPrice, host.LayerProtocol: sendPrice, host.LayerCopy: 200 * copyPrice,
-		}, func() error { return p.VI.PostSend(e.T, wide) }))
-		must(p.VI.SendWait(e.T, host.Second))
-		return p.Settled(1)
-	}
 	var stored, woken, interrupted host.Time
 	server := func(e *conformance.Env) error {
 		p := must(e.Serve(conformance.Writable))
 		var d *vipl.Descriptor
 		check(spent(e, "post of a receive", host.Account{host.LayerLibrary: c.Post, host.LayerTrap: trapPrice}, func() (err error) {
-			d, err = p.Receive(0, n)
+			d, err = p.Receive(0, accountBytes)
 			return err
 		}))
-		var others []*vipl.Descriptor
-		for range 2 {
-			others = append(others, must(p.Receive(0, n)))
-		}
+		second, third := must(p.Receive(0, accountBytes)), must(p.Receive(0, accountBytes))
 		check(p.Meet(0))
 		before := e.H.Spent()
 		_ = spent(e, "a wait that blocks", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice, host.LayerLibrary: c.ReceiveDone}, func() error {
 			got, err := p.VI.RecvWait(e.T, host.Second)
-			p.Completed("the message", got, d, err, conformance.Received(n))
+			p.Completed("the message", got, d, err, conformance.Received(accountBytes))
 			return nil
 		})
 		kernel := e.H.Spent().Less(before)
 		interrupted = kernel[host.LayerInterrupt]
 		e.That(fmt.Sprintf("the kernel's work for three packets: %v", kernel),
-			kernel[host.LayerProtocol] == 3*receivePrice && kernel[host.LayerCopy] == n*copyPrice)
+			kernel[host.LayerProtocol] == 3*receivePrice && kernel[host.LayerCopy] == accountBytes*copyPrice)
 		agent := host.ThreadID{Node: 1, Rank: driver.AgentRank}
 		stored, woken = l.last(agent, host.LayerCopy).End, l.last(e.T.ID(), host.LayerSwitch).Asked
-		p.Take("the second", others[0], conformance.Received(4))
-		p.Take("the third", others[1], conformance.Received(200))
+		p.Take("the second", second, conformance.Received(4))
+		p.Take("the third", third, conformance.Received(200))
 
 		// A wait that times out slept, too.
-		must(p.Receive(0, n))
+		must(p.Receive(0, accountBytes))
 		_ = spent(e, "a wait that times out", host.Account{host.LayerTrap: trapPrice, host.LayerSwitch: switchPrice}, func() error {
 			began := e.T.Now()
 			e.Is("nothing comes", errOf(p.VI.RecvWait(e.T, host.Millisecond)), vipl.ErrTimeout)
@@ -172,13 +174,13 @@ func TestAccountOfMvia(t *testing.T) {
 			e.That(fmt.Sprintf("it took %v", took), took == host.Millisecond+wakePrice+switchPrice)
 			return nil
 		})
-		_ = spent(e, "a look", host.Account{host.LayerPoll: c.PollPeriod()}, func() error {
+		_ = spent(e, "an empty poll", host.Account{host.LayerPoll: c.PollPeriod()}, func() error {
 			e.Is("nothing came", errOf(p.VI.RecvDone(e.T)), vipl.ErrNotDone)
 			return nil
 		})
 		return p.Settled(0)
 	}
-	runMvia(t, l, conformance.Programs(client, server)...)
+	runMvia(t, l, conformance.Programs(accountClient, server)...)
 	// The waiter goes on just after the write that it waits for.
 	require.InDelta(t, int64(wakePrice), int64(woken-stored), 1, "from the status to the switch")
 	require.Positive(t, interrupted)

@@ -160,14 +160,6 @@ func TestNotifyThread(t *testing.T) {
 // costs one poll.
 func TestAccountOfWaits(t *testing.T) {
 	c := mviaPrices
-	spent := func(e *conformance.Env, what string, want host.Account, call func() error) error {
-		before := e.T.Spent()
-		err := call()
-		got := e.T.Spent().Less(before)
-		want[host.LayerPoll] = got[host.LayerPoll]
-		e.That(fmt.Sprintf("%s: spent %v, want %v", what, got, want), got == want)
-		return err
-	}
 	const messages = 4
 	client := func(e *conformance.Env) error {
 		p := must(e.Dial(1, conformance.Writable))
@@ -196,9 +188,12 @@ func TestAccountOfWaits(t *testing.T) {
 			return a
 		}
 		interrupts := func(what string, n int, want host.Account, call func() error) {
-			before := e.H.Spent()[host.LayerInterrupt]
-			e.Is(what, spent(e, what, want, call), nil)
-			got := e.H.Spent()[host.LayerInterrupt] - before
+			thread, served := e.T.Spent(), e.H.Spent()[host.LayerInterrupt]
+			e.Is(what, call(), nil)
+			spent := e.T.Spent().Less(thread)
+			want[host.LayerPoll] = spent[host.LayerPoll]
+			e.That(fmt.Sprintf("%s: spent %v instead of %v", what, spent, want), spent == want)
+			got := e.H.Spent()[host.LayerInterrupt] - served
 			e.That(fmt.Sprintf("%s: %v of interrupts, want %d of %v", what, got, n, c.Interrupt), got == host.Time(n)*c.Interrupt)
 		}
 		timesOut := func(err error) error {
@@ -208,9 +203,7 @@ func TestAccountOfWaits(t *testing.T) {
 			return fmt.Errorf("it must time out: %w", err)
 		}
 		recv := func() error { return errOf(p.VI.RecvWait(e.T, host.Second)) }
-		entry := func() error {
-			return errOf(q.Wait(e.T, host.Second))
-		}
+		entry := func() error { return errOf(q.Wait(e.T, host.Second)) }
 
 		// The agent may not be done with the connection yet.
 		check(e.T.Sleep(host.Millisecond))
@@ -227,10 +220,7 @@ func TestAccountOfWaits(t *testing.T) {
 		q.Blocking.Store(true)
 		check(p.Meet(0))
 		interrupts("a wait for an entry that sleeps", 1, with(sleeps, c.PollPeriod()), entry)
-		interrupts("a look at an empty completion queue", 0, host.Account{}, func() error {
-			_, err := q.Done(e.T)
-			return timesOut(err)
-		})
+		interrupts("a poll of an empty completion queue", 0, host.Account{}, func() error { return timesOut(errOf(q.Done(e.T))) })
 		for range 2 {
 			interrupts("a descriptor whose entry was taken", 0, with(host.Account{}, c.ReceiveDone), func() error { return errOf(tied.VI.RecvDone(e.T)) })
 		}

@@ -156,50 +156,62 @@ func (c curves) waitRises() bool {
 	return true
 }
 
+// targetList holds targets, with the results after and before the fit.
+type targetList struct {
+	now, before curves
+	all         []Target
+}
+
+// add checks one value, which f takes from the fitted results and, if the
+// target was predicted, from those before the fit.
+func (l *targetList) add(t Target, predicted bool, f func(curves) (float64, bool)) *Target {
+	v, ok := f(l.now)
+	if !ok {
+		return &Target{}
+	}
+	t.Calibrated = Rounded(v)
+	if p, ok := f(l.before); ok && predicted {
+		p = Rounded(p)
+		t.Predicted = &p
+	}
+	t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
+	l.all = append(l.all, t)
+	return &l.all[len(l.all)-1]
+}
+
+func printed(v float64) *float64 { return &v }
+
+// near accepts values within a tolerance of the paper's.
+func near(tolerance, paper float64, t Target) Target {
+	t.Paper, t.Low, t.High = &paper, Rounded((1-tolerance)*paper), Rounded((1+tolerance)*paper)
+	return t
+}
+
+// rateOf returns the bandwidth at a size in MB/s.
+func rateOf(rows []PingPongResult, size int) (float64, bool) {
+	v, ok := HalfRTT(rows, size)
+	return float64(size) / Microseconds(max(v, 1)), ok && v > 0
+}
+
+// baselines are those of the paper, and its numbers for them.
+var baselines = []struct {
+	name                                    string
+	latency, bandwidth, slower, lessPrinted float64
+	of                                      func(curves) []PingPongResult
+}{
+	{"M-VIA", 57.6, 63.5, 4.6, 1.5, func(c curves) []PingPongResult { return c.mvia }},
+	{"TCP/IP", 117.9, 60.0, 9.4, 1.6, func(c curves) []PingPongResult { return c.tcp }},
+}
+
 // targetsOf compares results with the figures that the paper prints. It leaves
 // out a target if one of its sizes was not measured. fitted says that a
 // parameter was fitted to the bandwidth.
 func targetsOf(r *Results, fitted bool) []Target {
-	now := curves{r.RDMAWrite, r.SendReceive, r.ReceiveWait, r.Mvia, r.Tcp}
-	var before curves
+	l := targetList{now: curves{r.RDMAWrite, r.SendReceive, r.ReceiveWait, r.Mvia, r.Tcp}}
 	if p := r.Prediction; p != nil {
-		before = curves{p.RDMAWrite, p.SendReceive, p.ReceiveWait, p.Mvia, p.Tcp}
+		l.before = curves{p.RDMAWrite, p.SendReceive, p.ReceiveWait, p.Mvia, p.Tcp}
 	} else if !fitted {
-		before = now
-	}
-	var list []Target
-	printed := func(v float64) *float64 { return &v }
-	// add checks one value, which f takes from the fitted results and, if the
-	// target was predicted, from those before the fit.
-	add := func(t Target, foretold bool, f func(curves) (float64, bool)) *Target {
-		v, ok := f(now)
-		if !ok {
-			return &Target{}
-		}
-		t.Calibrated = Rounded(v)
-		if p, ok := f(before); ok && foretold {
-			p = Rounded(p)
-			t.Predicted = &p
-		}
-		t.OK = t.Low <= t.Calibrated && t.Calibrated <= t.High
-		list = append(list, t)
-		return &list[len(list)-1]
-	}
-	rateOf := func(rows []PingPongResult, size int) (float64, bool) {
-		v, ok := HalfRTT(rows, size)
-		return float64(size) / Microseconds(max(v, 1)), ok && v > 0
-	}
-	rate := func(size int) func(curves) (float64, bool) {
-		return func(c curves) (float64, bool) { return rateOf(c.write, size) }
-	}
-	// The paper's baselines, and its numbers for them.
-	baselines := []struct {
-		name                                    string
-		latency, bandwidth, slower, lessPrinted float64
-		of                                      func(curves) []PingPongResult
-	}{
-		{"M-VIA", 57.6, 63.5, 4.6, 1.5, func(c curves) []PingPongResult { return c.mvia }},
-		{"TCP/IP", 117.9, 60.0, 9.4, 1.6, func(c curves) []PingPongResult { return c.tcp }},
+		l.before = l.now
 	}
 	of := func(pick func(gap, gain []float64) float64) func(curves) (float64, bool) {
 		return func(c curves) (float64, bool) {
@@ -210,35 +222,33 @@ func targetsOf(r *Results, fitted bool) []Target {
 			return pick(gap, gain), true
 		}
 	}
-	add(Target{ID: "T1", Quantity: "half round trip of an RDMA write of 4 bytes", Unit: "us", Paper: printed(12.5), Low: 11.9, High: 13.1, Kind: KindPrediction}, true,
+	l.add(Target{ID: "T1", Quantity: "half round trip of an RDMA write of 4 bytes", Unit: "us", Paper: printed(12.5), Low: 11.9, High: 13.1, Kind: KindPrediction}, true,
 		func(c curves) (float64, bool) { v, ok := HalfRTT(c.write, 4); return Microseconds(v), ok })
 	for _, p := range baselines {
-		add(Target{ID: "T2", Quantity: "half round trip of " + p.name + ", 4 bytes", Unit: "us", Paper: printed(p.latency),
-			Low: Rounded(0.99 * p.latency), High: Rounded(1.01 * p.latency), Kind: KindCalibration}, true,
+		l.add(near(0.01, p.latency, Target{ID: "T2", Quantity: "half round trip of " + p.name + ", 4 bytes", Unit: "us", Kind: KindCalibration}), true,
 			func(c curves) (float64, bool) { v, ok := HalfRTT(p.of(c), 4); return Microseconds(v), ok })
 	}
 	bandwidth := Target{ID: "T3", Quantity: "bandwidth of RDMA writes of 65,536 bytes", Unit: "MB/s", Paper: printed(95.5), Low: 92.6, High: 98.4, Kind: KindPrediction}
 	if fitted {
 		bandwidth.Kind = KindCalibration
 	}
-	add(bandwidth, true, rate(65536))
+	l.add(bandwidth, true, func(c curves) (float64, bool) { return rateOf(c.write, 65536) })
 	for _, p := range baselines {
-		add(Target{ID: "T4", Quantity: "bandwidth of " + p.name + ", 65,536 bytes", Unit: "MB/s", Paper: printed(p.bandwidth),
-			Low: Rounded(0.99 * p.bandwidth), High: Rounded(1.01 * p.bandwidth), Kind: KindCalibration}, true,
+		l.add(near(0.01, p.bandwidth, Target{ID: "T4", Quantity: "bandwidth of " + p.name + ", 65,536 bytes", Unit: "MB/s", Kind: KindCalibration}), true,
 			func(c curves) (float64, bool) { return rateOf(p.of(c), 65536) })
 	}
-	add(Target{ID: "T5", Quantity: "send and receive over RDMA write, mean over sizes", Unit: "us", Paper: printed(2.9), Low: 2.6, High: 3.2, Kind: KindCalibration}, false,
+	l.add(Target{ID: "T5", Quantity: "send and receive over RDMA write, mean over sizes", Unit: "us", Paper: printed(2.9), Low: 2.6, High: 3.2, Kind: KindCalibration}, false,
 		of(func(gap, _ []float64) float64 { return mean(gap) }))
-	add(Target{ID: "T5", Quantity: "the same, largest distance of a size from the mean", Unit: "us", Low: 0, High: 0.6, Kind: KindPrediction}, true,
+	l.add(Target{ID: "T5", Quantity: "the same, largest distance of a size from the mean", Unit: "us", Low: 0, High: 0.6, Kind: KindPrediction}, true,
 		of(func(gap, _ []float64) float64 { return farthest(gap) }))
-	add(Target{ID: "T6", Quantity: "largest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(1.4), Low: 1.1, High: 1.7, Kind: KindPrediction}, true,
+	l.add(Target{ID: "T6", Quantity: "largest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(1.4), Low: 1.1, High: 1.7, Kind: KindPrediction}, true,
 		of(func(_, gain []float64) float64 { return slices.Max(gain) }))
-	add(Target{ID: "T7", Quantity: "smallest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(tenthGain), Low: tenthLow, High: tenthHigh, Kind: KindPrediction}, true,
+	l.add(Target{ID: "T7", Quantity: "smallest gain of bandwidth by RDMA write", Unit: "MB/s", Paper: printed(tenthGain), Low: tenthLow, High: tenthHigh, Kind: KindPrediction}, true,
 		of(func(_, gain []float64) float64 { return slices.Min(gain) }))
-	list = append(list, postTargets(r.PostReceive)...)
-	slope := add(Target{ID: "T9", Quantity: "VipRecvWait, slope from 2,048 bytes on", Unit: "ns/B", Low: 8.37, High: 10.23, Kind: KindPrediction}, true,
+	l.all = append(l.all, postTargets(r.PostReceive)...)
+	slope := l.add(Target{ID: "T9", Quantity: "VipRecvWait, slope from 2,048 bytes on", Unit: "ns/B", Low: 8.37, High: 10.23, Kind: KindPrediction}, true,
 		func(c curves) (float64, bool) { v, _, ok := c.waitSlope(); return v, ok })
-	if _, r2, _ := now.waitSlope(); r2 <= 0.99 || !now.waitRises() {
+	if _, r2, _ := l.now.waitSlope(); r2 <= 0.99 || !l.now.waitRises() {
 		slope.OK = false
 	}
 	if u := r.Bursts; u != nil {
@@ -247,14 +257,18 @@ func targetsOf(r *Results, fitted bool) []Target {
 			paper float64
 			got   int64
 		}{{"system", 120, u.SystemBytesPerSec}, {"MAC", 117, u.MACBytesPerSec}} {
-			add(Target{ID: "T10", Quantity: "512-byte bursts on the " + bus.name + " bus", Unit: "MB/s", Paper: printed(bus.paper),
-				Low: Rounded(0.99 * bus.paper), High: Rounded(1.01 * bus.paper), Kind: KindCalibration}, false,
+			l.add(near(0.01, bus.paper, Target{ID: "T10", Quantity: "512-byte bursts on the " + bus.name + " bus", Unit: "MB/s", Kind: KindCalibration}), false,
 				func(curves) (float64, bool) { return float64(bus.got) / 1e6, true })
 		}
 	}
+	l.ratios()
+	return l.all
+}
+
+// ratios adds the targets that compare RDMA write with the baselines.
+func (l *targetList) ratios() {
 	for _, p := range baselines {
-		add(Target{ID: "T11", Quantity: "latency of " + p.name + " over that of RDMA write", Unit: "times", Paper: printed(p.slower),
-			Low: Rounded(0.95 * p.slower), High: Rounded(1.05 * p.slower), Kind: KindDerived}, true,
+		l.add(near(0.05, p.slower, Target{ID: "T11", Quantity: "latency of " + p.name + " over that of RDMA write", Unit: "times", Kind: KindDerived}), true,
 			func(c curves) (float64, bool) {
 				slow, ok := HalfRTT(p.of(c), 4)
 				fast, also := HalfRTT(c.write, 4)
@@ -262,8 +276,7 @@ func targetsOf(r *Results, fitted bool) []Target {
 			})
 	}
 	for _, p := range baselines {
-		add(Target{ID: "T11", Quantity: "bandwidth of RDMA write over that of " + p.name, Unit: "times", Paper: printed(p.lessPrinted),
-			Low: Rounded(0.95 * p.lessPrinted), High: Rounded(1.05 * p.lessPrinted), Kind: KindDerived}, true,
+		l.add(near(0.05, p.lessPrinted, Target{ID: "T11", Quantity: "bandwidth of RDMA write over that of " + p.name, Unit: "times", Kind: KindDerived}), true,
 			func(c curves) (float64, bool) {
 				fast, ok := rateOf(c.write, 65536)
 				slow, also := rateOf(p.of(c), 65536)
@@ -271,10 +284,9 @@ func targetsOf(r *Results, fitted bool) []Target {
 			})
 	}
 	for _, p := range baselines {
-		add(Target{ID: "T12", Quantity: "where RDMA write is not ahead of " + p.name, Unit: "of 12 lengths", Low: 0, High: 0, Kind: KindPrediction}, true,
+		l.add(Target{ID: "T12", Quantity: "where RDMA write is not ahead of " + p.name, Unit: "of 12 lengths", Low: 0, High: 0, Kind: KindPrediction}, true,
 			func(c curves) (float64, bool) { return behind(c.write, p.of(c)) })
 	}
-	return list
 }
 
 // behind is the number of the paper's sizes at which the first does not take

@@ -17,16 +17,14 @@ var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"to be split by subject", `
 		agent.go broken_test.go engine.go`},
 	"Go function": {"to be split into steps or a table", `
-		RunOn Service.join TestAccountOfMvia TestAccountOfWaits TestBadCommands TestBadParity
-		TestCompletionQueues TestDelaysAreFound TestFindings TestFreeMode TestHeldWireBetweenCards
-		TestHostAccessesInBusReset TestMutantFabricIsCaught TestMutantWireIsCaught
-		TestNeverTwice TestPoll TestProcessesCannotNameEachOthersObjects
+		RunOn Service.join TestBadCommands TestBadParity TestCompletionQueues TestFreeMode
+		TestHeldWireBetweenCards TestHostAccessesInBusReset TestMutantFabricIsCaught
+		TestMutantWireIsCaught TestNeverTwice TestPoll TestProcessesCannotNameEachOthersObjects
 		TestRejectTimeoutAndMismatch TestReproduceReport TestReproductionPage TestRetryLimit
-		TestSetup TestSignsOfLife TestTableProperties TestTransportManySegments
-		TestVirtualPrimitives TestWhatBreaks allowances.stepping busy conversation
-		ethernetFrames flushedClient generator.verify isolation localErrorClient lostFrames
-		machine.hearVia model notifyServer play queueResize receiveModeration reclaimAt
-		rig.cutOff setup.run softResets speak targetsOf traffic vi.hearReliable withdrawals`},
+		TestSetup TestSignsOfLife TestTableProperties TestVirtualPrimitives TestWhatBreaks busy
+		conversation ethernetFrames flushedClient generator.verify isolation machine.hearVia
+		model play queueResize receiveModeration reclaimAt rig.cutOff setup.run softResets speak
+		traffic vi.hearReliable withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

@@ -373,17 +373,15 @@ func base(name string) string {
 	return name
 }
 
-// stepping finds registers that count by a constant or shift themselves,
-// directly or through one other signal.
-func (a allowances) stepping(m module, text string, used map[string]bool) []finding {
-	text = forHeader.ReplaceAllStringFunc(text, blank) // loops over generated hardware
-	type statement struct {
-		offset int
-		text   string
-		to     []string        // assigned signals
-		reads  map[string]bool // signals in it
-	}
-	var all []statement
+type statement struct {
+	offset int
+	text   string
+	to     []string        // assigned signals
+	reads  map[string]bool // signals in it
+}
+
+// statements returns the statements that assign or step.
+func statements(text string) (all []statement) {
 	offset := 0
 	for _, s := range strings.SplitAfter(text, ";") {
 		st := statement{offset: offset + len(s) - len(strings.TrimLeft(s, " \n")), text: s}
@@ -401,7 +399,15 @@ func (a allowances) stepping(m module, text string, used map[string]bool) []find
 		all = append(all, st)
 		offset += len(s)
 	}
-	// from says whether a statement that assigns to reads name.
+	return all
+}
+
+// stepping finds registers that count by a constant or shift themselves,
+// directly or through one other signal.
+func (a allowances) stepping(m module, text string, used map[string]bool) []finding {
+	text = forHeader.ReplaceAllStringFunc(text, blank) // loops over generated hardware
+	all := statements(text)
+	// from reports whether a statement that assigns to reads name.
 	from := func(to, name string) bool {
 		for _, s := range all {
 			if s.reads[name] && slices.Contains(s.to, to) {
