@@ -153,9 +153,8 @@ func transportRetryLimit(t *testing.T, level vipl.ReliabilityLevel, kind transfe
 	r := cardRun{faults: "cut=20ms..", transport: transport, recorded: true}.must(t, client, server)
 
 	// Each round of transmissions ends with a timeout that counts from its last
-	// frame. The ledger learns of a frame when it is built, within 64 clocks.
-	// It checks one VI each clock for a due timer, and finishes a walk before
-	// it starts another.
+	// frame. The ledger learns of a frame within 64 clocks. It checks one VI
+	// each clock, and finishes a walk before it starts another.
 	const slack, walk = 64 * busClock, 256 * busClock
 	var rounds [][]host.Time
 	for _, e := range r.traced(0, index, layout.TraceEventFrameBuilt) {
