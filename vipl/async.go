@@ -134,12 +134,12 @@ func (n *NIC) describe(e driver.AsyncError) ErrorDescriptor {
 	return d
 }
 
-// ErrorWait returns the oldest asynchronous error of this handle that no handler
-// received. It waits for one; ErrTimeout when the timeout comes first, and
-// timeout 0 only polls. Code Overflow, of no VI (-1), has the number of dropped
-// errors in Lost. LinkDown and LinkUp are of no VI either: they report the link
-// of the NIC. A handler receives the errors instead, and ErrorWait lasts until
-// the timeout.
+// ErrorWait returns the oldest asynchronous error of this handle that no
+// handler received. It waits for one; ErrTimeout when the timeout comes first,
+// and timeout 0 only polls. Code Overflow, of no VI (-1), has the number of
+// dropped errors in Lost. LinkDown and LinkUp are of no VI either: they report
+// the link of the NIC. A handler receives the errors instead, and ErrorWait
+// lasts until the timeout.
 func (n *NIC) ErrorWait(t *host.Thread, timeout host.Time) (driver.AsyncError, error) {
 	const op = "wait for an asynchronous error"
 	if n == nil {
