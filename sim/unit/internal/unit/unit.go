@@ -184,7 +184,7 @@ func MustCatch(t *testing.T, spec verilate.Spec, size uint64, mutants map[string
 		t.Run(name, func(t *testing.T) {
 			Fault(t)
 			s := spec
-			s.Name += "_" + name
+			s.Name += "_" + strings.ReplaceAll(name, " ", "_") // make splits at spaces
 			s.Mutants = []verilate.Mutant{m}
 			_, err := Run(t.Context(), Build(t, s), Seed(t), size)
 			Caught(t, err, m.Old, m.New)

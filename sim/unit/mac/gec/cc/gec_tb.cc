@@ -290,6 +290,8 @@ class Bench {
     Link(false);
     SendInVain(24);
     if (dropped == had) Fail("24 full frames without a link, and none was dropped");
+    // A full chip leaves the last of single frames alone in the slots.
+    for (const uint64_t pairs = dropped; dropped == pairs;) SendInVain(1);
     Link(true);
     Drain();
     // From here on nothing is lost.
