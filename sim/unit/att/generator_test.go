@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"hvia/att"
 	"hvia/layout"
@@ -532,14 +533,12 @@ func (g *generator) verify(e event) error {
 		if g.o.straps&(1<<layout.StrapNoAttOverlap) != 0 && got.code == layout.AttErrorNone && e.Flags&1 == 0 {
 			return fmt.Errorf("translation %d was made from a level-1 entry that was kept", e.ID)
 		}
-		found := false
 		for _, a := range tr.answers {
-			found = found || a == got
 			if a != tr.answers[0] {
 				g.res.raceBoth++
 			}
 		}
-		if !found {
+		if !slices.Contains(tr.answers, got) {
 			return fmt.Errorf("translation %d (client %d, VI %d, handle %v, %d bytes at %#x, tag %#x, access %v) said %v %#x with %d bytes in the page; the model allows %v",
 				e.ID, tr.op.Lane, tr.op.VI, att.Handle(tr.op.Argument), tr.op.Length, tr.op.Va, tr.op.Tag, layout.AttAccess(tr.op.Access), got.code, e.Address, e.Bytes, tr.answers)
 		}

@@ -202,32 +202,23 @@ func TestDoorbellOfAnEarlierVI(t *testing.T) {
 func TestBadCommands(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
-		x := r.workingPair([2]uint8{1, 2})
-		m := r.node[0]
-		idle := m.createVI(5, 11, true)
+		x, m := r.workingPair([2]uint8{1, 2}), r.node[0]
+		m.createVI(5, 11, true)
 		queue := m.createQueue(3, 4)
-		good := func(c layout.Command) { // a possible level-1 entry
-			c.SetIndex(regionLimit - 1)
-			c.SetHandle(1<<layout.AttHandleValueGenerationLsb | (regionLimit - 1))
-			c.SetListAddress(m.list)
-			c.SetListCount(1)
-			c.SetLevel2Address(layout.AttLevel2Base + 1<<20)
+		ring := func(number, address, log2 uint32) func(layout.Command) { // nothing may be written there
+			return func(c layout.Command) { c.SetIndex(number); c.SetListAddress(address); c.SetListCount(log2) }
+		}
+		but := func(wrong func(layout.Command)) func(layout.Command) { // a possible level-1 entry, but for one thing
+			return func(c layout.Command) {
+				ring(regionLimit-1, m.list, 1)(c)
+				c.SetHandle(1<<layout.AttHandleValueGenerationLsb | (regionLimit - 1))
+				c.SetLevel2Address(layout.AttLevel2Base + 1<<20)
+				wrong(c)
+			}
 		}
 		index := func(i uint32) func(layout.Command) { return func(c layout.Command) { c.SetIndex(i) } }
-		and := func(fs ...func(layout.Command)) func(layout.Command) {
-			return func(c layout.Command) {
-				for _, f := range fs {
-					f(c)
-				}
-			}
-		}
-		ringAt := m.list // a page of the machine's; nothing may be written there
-		ring := func(number, address, log2 uint32) func(layout.Command) {
-			return func(c layout.Command) {
-				c.SetIndex(number)
-				c.SetListAddress(address)
-				c.SetListCount(log2)
-			}
+		handle := func(i, h uint32) func(layout.Command) {
+			return func(c layout.Command) { c.SetIndex(i); c.SetHandle(h) }
 		}
 		const argument, state, opcode = layout.CommandStatusBadArgument, layout.CommandStatusBadState, layout.CommandStatusBadOpcode
 		for _, c := range []struct {
@@ -240,17 +231,14 @@ func TestBadCommands(t *testing.T) {
 			{"opcode 255", 255, opcode, nil},
 			{"opcode beyond a byte", 0, opcode, func(c layout.Command) { c.SetOpcode(0x100) }},
 			{"limit", layout.CommandOpcodeInitialiseAtt, argument, index(layout.AttLevel1Count + 1)},
-			{"list behind a page", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetListAddress(m.list + pageBytes - 4); c.SetListCount(2) })},
-			{"list misaligned", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetListAddress(m.list + 2) })},
-			{"list too long", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetListCount(1025) })},
-			{"list to level 1", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetLevel2Address(0) })},
-			{"list beyond the SDRAM", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetLevel2Address(layout.AttSdramBytes - 4); c.SetListCount(2) })},
-			{"list to no dword", layout.CommandOpcodeWriteLevel2, argument, and(good, func(c layout.Command) { c.SetLevel2Address(layout.AttLevel2Base + 2) })},
-			{"unknown handle", layout.CommandOpcodeDeregisterMemory, argument, func(c layout.Command) { c.SetIndex(7); c.SetHandle(0xfff<<layout.AttHandleValueGenerationLsb | 7) }},
-			{"other generation", layout.CommandOpcodeDeregisterMemory, argument, func(c layout.Command) {
-				c.SetIndex(x.memory[0].index)
-				c.SetHandle(x.memory[0].handle ^ 1<<layout.AttHandleValueGenerationLsb)
-			}},
+			{"list behind a page", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetListAddress(m.list + pageBytes - 4); c.SetListCount(2) })},
+			{"list misaligned", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetListAddress(m.list + 2) })},
+			{"list too long", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetListCount(1025) })},
+			{"list to level 1", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetLevel2Address(0) })},
+			{"list beyond the SDRAM", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetLevel2Address(layout.AttSdramBytes - 4); c.SetListCount(2) })},
+			{"list to no dword", layout.CommandOpcodeWriteLevel2, argument, but(func(c layout.Command) { c.SetLevel2Address(layout.AttLevel2Base + 2) })},
+			{"unknown handle", layout.CommandOpcodeDeregisterMemory, argument, handle(7, 0xfff<<layout.AttHandleValueGenerationLsb|7)},
+			{"other generation", layout.CommandOpcodeDeregisterMemory, argument, handle(x.memory[0].index, x.memory[0].handle^1<<layout.AttHandleValueGenerationLsb)},
 			{"VI 256", layout.CommandOpcodeCreateVI, argument, index(256)},
 			{"VI 2^32-1", layout.CommandOpcodeQueryVI, argument, index(1<<32 - 1)},
 			{"VI in use", layout.CommandOpcodeCreateVI, state, index(5)},
@@ -260,17 +248,17 @@ func TestBadCommands(t *testing.T) {
 			{"connect a free VI", layout.CommandOpcodeConnectVI, state, index(77)},
 			{"disconnect a free VI", layout.CommandOpcodeDisconnectVI, state, index(77)},
 			{"modify a connected VI", layout.CommandOpcodeModifyVI, state, index(1)},
-			{"completion queue that is there", layout.CommandOpcodeCreateCompletionQueue, state, ring(3, ringAt, 4)},
-			{"completion queue 64", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<params.CompletionQueuesLog2, ringAt, 4)},
-			{"completion queue 2^32-1", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<32-1, ringAt, 4)},
-			{"ring not at a page", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt+64, 4)},
-			{"ring too small", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, layout.CompletionQueueMinLog2-1)},
-			{"ring too large", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, layout.CompletionQueueMaxLog2+1)},
-			{"ring of 2^(256 + 4) entries", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, ringAt, 256+4)},
-			{"resize to no page", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, ringAt+pageBytes/2, 4)},
-			{"resize to nothing", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, ringAt, 0)},
-			{"resize of none", layout.CommandOpcodeResizeCompletionQueue, state, ring(7, ringAt, 4)},
-			{"resize of queue 2^31", layout.CommandOpcodeResizeCompletionQueue, argument, ring(1<<31, ringAt, 4)},
+			{"completion queue that is there", layout.CommandOpcodeCreateCompletionQueue, state, ring(3, m.list, 4)},
+			{"completion queue 64", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<params.CompletionQueuesLog2, m.list, 4)},
+			{"completion queue 2^32-1", layout.CommandOpcodeCreateCompletionQueue, argument, ring(1<<32-1, m.list, 4)},
+			{"ring not at a page", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, m.list+64, 4)},
+			{"ring too small", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, m.list, layout.CompletionQueueMinLog2-1)},
+			{"ring too large", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, m.list, layout.CompletionQueueMaxLog2+1)},
+			{"ring of 2^(256 + 4) entries", layout.CommandOpcodeCreateCompletionQueue, argument, ring(7, m.list, 256+4)},
+			{"resize to no page", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, m.list+pageBytes/2, 4)},
+			{"resize to nothing", layout.CommandOpcodeResizeCompletionQueue, argument, ring(3, m.list, 0)},
+			{"resize of none", layout.CommandOpcodeResizeCompletionQueue, state, ring(7, m.list, 4)},
+			{"resize of queue 2^31", layout.CommandOpcodeResizeCompletionQueue, argument, ring(1<<31, m.list, 4)},
 			{"destroy no completion queue", layout.CommandOpcodeDestroyCompletionQueue, state, index(7)},
 			{"destroy completion queue 64", layout.CommandOpcodeDestroyCompletionQueue, argument, index(1 << params.CompletionQueuesLog2)},
 		} {
@@ -283,26 +271,28 @@ func TestBadCommands(t *testing.T) {
 		if n := queue.destroy(); n != 0 {
 			fail("%d entries were written to a completion queue of nobody", n)
 		}
-		// Not aligned: nothing is fetched, nothing is written.
-		m.write(layout.RegisterCommandAddressOffset, m.command+32)
-		m.counts[layout.CounterCommandError]++
-		r.sleep(20 * host.Microsecond)
-		// While another is in progress.
-		m.put(m.command, make([]byte, layout.CommandSize))
-		m.write(layout.RegisterCommandAddressOffset, m.command)
-		m.write(layout.RegisterCommandAddressOffset, m.command)
-		m.counts[layout.CounterCommand]++
-		m.counts[layout.CounterCommandIgnored]++
-		m.await("command", m.command+layout.CommandStatusOffset, func(v uint32) bool { return v != 0 })
-		m.expectWord(m.command+layout.CommandStatusOffset, uint32(layout.CommandStatusDone))
-
-		for v, want := range map[uint32]layout.VIState{1: layout.VIStateConnected, uint32(idle.index): layout.VIStateIdle, 77: layout.VIStateFree} {
-			attributes := m.do(layout.CommandOpcodeQueryVI, layout.CommandStatusDone, index(v))
-			if got := layout.VIState(attributes & layout.VIContextAttributesStateMask); got != want {
+		m.straggle()
+		for v, want := range map[uint32]layout.VIState{1: layout.VIStateConnected, 5: layout.VIStateIdle, 77: layout.VIStateFree} {
+			if got := layout.VIState(m.do(layout.CommandOpcodeQueryVI, layout.CommandStatusDone, index(v)) & layout.VIContextAttributesStateMask); got != want {
 				fail("VI %d is %v, want %v", v, got, want)
 			}
 		}
 	})
+}
+
+// straggle issues a command that is not aligned, of which nothing is fetched and
+// nothing written, and one while another is in progress.
+func (m *machine) straggle() {
+	m.write(layout.RegisterCommandAddressOffset, m.command+32)
+	m.counts[layout.CounterCommandError]++
+	m.sleep(20 * host.Microsecond)
+	m.put(m.command, make([]byte, layout.CommandSize))
+	m.write(layout.RegisterCommandAddressOffset, m.command)
+	m.write(layout.RegisterCommandAddressOffset, m.command)
+	m.counts[layout.CounterCommand]++
+	m.counts[layout.CounterCommandIgnored]++
+	m.await("command", m.command+layout.CommandStatusOffset, func(v uint32) bool { return v != 0 })
+	m.expectWord(m.command+layout.CommandStatusOffset, uint32(layout.CommandStatusDone))
 }
 
 // Writes to read-only registers and to unused addresses, and reads of the whole

@@ -96,9 +96,8 @@ func (m *machine) hearVia(frame []byte) {
 	if ahead != 0 {
 		m.counts[layout.CounterReceiveGap]++
 	}
-	flags := h.Flags()
-	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
-	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
+	first, last, data := flagsOf(h)
+	immediate := data != nil
 	rdma := operation == layout.FrameOperationRDMAWrite
 	supported := rdma || operation == layout.FrameOperationSend
 	total, offset := uint32(h.Address()>>32), uint32(h.Address())
@@ -131,22 +130,27 @@ func (m *machine) hearVia(frame []byte) {
 	x.came += uint32(n)
 	if x.open && last && x.held != nil {
 		status := x.ended()
-		var data *uint32
 		if immediate {
 			status |= layout.DescriptorStatusImmediateMask
-			value := h.Immediate()
-			data = &value
 		}
 		m.counts[layout.CounterReceiveMessage]++
 		v.used(x.held, status, x.written, data)
 	}
 	// The rest of a failed message is dropped, with or without a descriptor
 	// that waits for its end.
-	if last {
-		*x = message{}
-	} else if !x.open {
-		*x = message{dropped: true}
+	if last || !x.open {
+		*x = message{dropped: !last}
 	}
+}
+
+// flagsOf is the position of a frame in its message, and its immediate data.
+func flagsOf(h layout.ViaHeader) (first, last bool, immediate *uint32) {
+	flags := h.Flags()
+	if flags&layout.ViaHeaderFlagsImmediateMask != 0 {
+		immediate = new(uint32)
+		*immediate = h.Immediate()
+	}
+	return flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0, immediate
 }
 
 // believed reports whether an unreliable VI accepts a frame of this number: one

@@ -87,22 +87,16 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	case ahead > 0:
 		return layout.CounterReceiveOutOfOrder
 	}
-	flags := h.Flags()
-	first, last := flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0
-	immediate := flags&layout.ViaHeaderFlagsImmediateMask != 0
+	first, last, data := flagsOf(h)
+	immediate := data != nil
 	total, offset := uint32(h.Address()>>32), uint32(h.Address())
-	rdma := operation == layout.FrameOperationRDMAWrite
-	answer := operation == layout.FrameOperationRDMAReadResponse
+	rdma, answer := operation == layout.FrameOperationRDMAWrite, operation == layout.FrameOperationRDMAReadResponse
 	end := uint64(offset) + uint64(len(payload))
-	fits := true // of its kind, whatever came before it
-	switch operation {
-	case layout.FrameOperationRDMAReadRequest:
-		fits = first && last && !immediate && len(payload) == 0
-	case layout.FrameOperationRDMAReadResponse:
-		fits = !immediate && (last && end == uint64(total) || !last && end < uint64(total))
-	}
+	ask := operation == layout.FrameOperationRDMAReadRequest
+	fits := (!ask || first && last && !immediate && len(payload) == 0) && // of its kind, whatever came before it
+		(!answer || !immediate && (last && end == uint64(total) || !last && end < uint64(total)))
 	if first {
-		fits = fits && !x.open && (rdma || operation == layout.FrameOperationRDMAReadRequest || offset == 0)
+		fits = fits && !x.open && (rdma || ask || offset == 0)
 	} else {
 		fits = fits && x.open && rdma == x.rdma && answer == x.answer && immediate == x.immediate &&
 			(rdma || offset == x.came && total == x.total)
@@ -120,7 +114,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 
 	reason := layout.CounterReceiveFrame
 	switch {
-	case operation == layout.FrameOperationRDMAReadRequest:
+	case ask:
 		switch {
 		case !v.reliable.readable:
 			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
@@ -142,11 +136,6 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	}
 	v.expected++
 	x.came += uint32(len(payload))
-	var data *uint32
-	if immediate {
-		value := h.Immediate()
-		data = &value
-	}
 	switch {
 	case reason != layout.CounterReceiveFrame:
 		// Without a descriptor its error is already reported.

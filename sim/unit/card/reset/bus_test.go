@@ -3,6 +3,7 @@
 package reset_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -15,6 +16,19 @@ import (
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
 )
+
+const resets = 40 // of the bus
+
+func resetBus(n *node) {
+	for range resets {
+		n.sleep(n.below(30 * host.Microsecond))
+		// Some strike during the one before, or while the card is configured.
+		for range 1 + n.random.IntN(2) {
+			n.check(n.thread.ResetBus(1 + n.below(4*host.Microsecond)))
+			n.sleep(n.below(6 * host.Microsecond))
+		}
+	}
+}
 
 // Another thread of the host continues its reads and writes while the bus is
 // reset repeatedly: each read completes soon, with or without a card that
@@ -34,18 +48,13 @@ func TestHostAccessesInBusReset(t *testing.T) {
 		threads[rank], err = host.Attach(t.Context(), f.Conn(), host.ThreadID{Rank: rank}, name)
 		require.NoError(t, err)
 	}
-	const resets = 40
-	user := func(x *host.Thread) error {
-		random := rand.New(rand.NewPCG(seed, 1))
+	user := func(n *node) {
 		answered, refused, forgotten, stored := 0, 0, 0, uint32(0)
 		for answered < resets*20 {
-			begin := x.Now()
-			id, err := x.Read(layout.PciBar0Base)
-			if err != nil {
-				return err
-			}
-			if x.Now()-begin > answerLimit {
-				fail("a read was answered after %v", x.Now()-begin)
+			begin := n.thread.Now()
+			id := n.read(layout.RegisterIDOffset)
+			if n.thread.Now()-begin > answerLimit {
+				fail("a read was answered after %v", n.thread.Now()-begin)
 			}
 			switch id {
 			case layout.CardID:
@@ -55,10 +64,7 @@ func TestHostAccessesInBusReset(t *testing.T) {
 			default:
 				fail("ID reads %#x", id)
 			}
-			v, err := x.Read(layout.PciBar0Base + layout.RegisterMacLowOffset)
-			if err != nil {
-				return err
-			}
+			v := n.read(layout.RegisterMacLowOffset)
 			if v != stored && v != nobody {
 				if v != 0 {
 					fail("MacLow reads %#x, and was %#x or forgotten", v, stored)
@@ -68,23 +74,15 @@ func TestHostAccessesInBusReset(t *testing.T) {
 			if v != nobody {
 				stored = v
 			}
-			if random.IntN(2) == 0 {
-				next := 1 + random.Uint32N(1<<31)
-				if err := x.Write(layout.PciBar0Base+layout.RegisterMacLowOffset, next); err != nil {
-					return err
-				}
-				v, err := x.Read(layout.PciBar0Base + layout.RegisterMacLowOffset)
-				if err != nil {
-					return err
-				}
-				switch v {
+			if n.random.IntN(2) == 0 {
+				next := 1 + n.random.Uint32N(1<<31)
+				n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterMacLowOffset, next))
+				switch v := n.read(layout.RegisterMacLowOffset); v {
 				case next, 0:
 					stored = v
-				case nobody:
+				case nobody, stored:
 				default:
-					if v != stored {
-						fail("MacLow reads %#x, %#x was written and %#x there before", v, next, stored)
-					}
+					fail("MacLow reads %#x, %#x was written and %#x there before", v, next, stored)
 				}
 			}
 		}
@@ -92,40 +90,18 @@ func TestHostAccessesInBusReset(t *testing.T) {
 		if refused < resets/2 || forgotten < resets/4 {
 			fail("the resets did not show: %d reads answered by nobody, the register forgotten %d times", refused, forgotten)
 		}
-		return nil
-	}
-	resetter := func(x *host.Thread) error {
-		random := rand.New(rand.NewPCG(seed, 2))
-		for range resets {
-			if err := x.Sleep(host.Time(random.Int64N(int64(30 * host.Microsecond)))); err != nil {
-				return err
-			}
-			// Some strike during the one before, or while the card is
-			// configured.
-			for range 1 + random.IntN(2) {
-				if err := x.ResetBus(1 + host.Time(random.Int64N(int64(4*host.Microsecond)))); err != nil {
-					return err
-				}
-				if err := x.Sleep(host.Time(random.Int64N(int64(6 * host.Microsecond)))); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
 	}
 	var wg sync.WaitGroup
 	var errs [2]error
-	for i, run := range []func(x *host.Thread) error{user, resetter} {
+	for i, run := range []func(n *node){user, resetBus} {
 		wg.Go(func() {
-			if failed := try(func() { errs[i] = run(threads[i]) }); failed != nil {
-				errs[i] = failed
-			}
+			n := &node{thread: threads[i], random: rand.New(rand.NewPCG(seed, uint64(i+1)))}
+			errs[i] = try(func() { run(n) })
 			_ = threads[i].Detach() // after a failure the run may be over
 		})
 	}
 	wg.Wait()
-	require.NoError(t, errs[0], "replay with HVIA_SEED=%d", seed)
-	require.NoError(t, errs[1], "replay with HVIA_SEED=%d", seed)
+	require.NoError(t, errors.Join(errs[:]...), "replay with HVIA_SEED=%d", seed)
 	d, err := f.Digest(t.Context())
 	require.NoError(t, err)
 	require.True(t, d.Reproducible)

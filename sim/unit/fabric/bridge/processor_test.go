@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -343,12 +344,8 @@ func model(programs [][]op) [][]result {
 	}
 	var queues [2][]*modelThread // charges, services
 	var stores []host.Time
-	seen := func(t host.Time) (n int) {
-		for _, s := range stores {
-			if s < t {
-				n++
-			}
-		}
+	seen := func(t host.Time) int { // the stores before t
+		n, _ := slices.BinarySearch(stores, t)
 		return n
 	}
 	for now := host.Time(0); ; now++ {
@@ -366,14 +363,12 @@ func model(programs [][]op) [][]result {
 				o := th.ops[len(th.done)]
 				if !th.busy {
 					th.busy, th.until, th.left, th.started, th.look, th.first = true, now+o.span, o.span, false, now, -1
-					if o.kind == opCharge || o.kind == opService {
+					if (o.kind == opCharge || o.kind == opService) && o.span > 0 {
 						q := int(o.kind - opCharge)
-						if o.span > 0 {
-							asked[q] = append(asked[q], th)
-						}
+						asked[q] = append(asked[q], th)
 					}
 				}
-				ended, saw := false, false
+				ended, saw := o.kind == opPublish || o.kind == opKnock, false
 				switch o.kind {
 				case opSleep:
 					ended = now >= th.until
@@ -381,9 +376,6 @@ func model(programs [][]op) [][]result {
 					ended = th.left == 0
 				case opPublish:
 					stores = append(stores, now)
-					ended = true
-				case opKnock:
-					ended = true
 				case opPoll:
 					if now < th.look && now < th.until || held {
 						break

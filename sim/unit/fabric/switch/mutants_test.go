@@ -59,7 +59,7 @@ func TestMutantSwitchIsCaught(t *testing.T) {
 			unit.Fault(t)
 			m.File = file
 			program, seed := player(t, m), unit.Seed(t)
-			for i := range uint64(150) {
+			for i := range uint64(1000) {
 				b := random(rand.New(rand.NewPCG(seed, i)))
 				got, err := play(program, b)
 				if err == nil {
@@ -70,7 +70,7 @@ func TestMutantSwitchIsCaught(t *testing.T) {
 					return
 				}
 			}
-			t.Fatal("150 random boards do not show it")
+			t.Fatal("1000 random boards do not show it")
 		})
 	}
 }
@@ -82,30 +82,24 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		scheduler = "sim/fabric/scheduler.cc"
 		faulty    = "1>switch:drop=30%;switch>1:drop=30%;switch>2:corrupt=20%;2>switch:corrupt=20%"
 	)
-	with := func(s setup) func(t *testing.T, program string) (result, error) {
-		return func(t *testing.T, program string) (result, error) {
-			s.config.Program = program
-			return s.run(t)
-		}
+	with := func(t *testing.T, program string, s setup) (result, error) {
+		s.config.Program = program
+		return s.run(t)
 	}
-	checked := func(s setup) func(t *testing.T, program string) error {
-		return func(t *testing.T, program string) error {
-			s.config.Faults = faults(t, faulty)
-			r, err := with(s)(t, program)
-			if err != nil {
-				return err
-			}
-			return r.check()
+	all := func(t *testing.T, program string) error {
+		r, err := with(t, program, setup{nodes: 4, count: 60, config: sim.Config{Faults: faults(t, faulty)}})
+		if err != nil {
+			return err
 		}
+		return r.check()
 	}
-	all := checked(setup{nodes: 4, count: 60})
 	late := func(t *testing.T, program string) error {
-		_, err := with(setup{nodes: 3, count: 1, forEver: true, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}}})(t, program)
+		_, err := with(t, program, setup{nodes: 3, count: 1, forEver: true, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}}})
 		return err
 	}
 	held := func(t *testing.T, program string) error {
 		s := setup{nodes: 3, count: 1, forEver: true, to: func(int, int) int { return 2 }, during: func(t *host.Thread) error { return t.HoldWire(true) }}
-		_, err := with(s)(t, program)
+		_, err := with(t, program, s)
 		if !errors.Is(err, bridge.ErrDeadlock) || !strings.Contains(err.Error(), "2 frames are held on the wire to node 2") {
 			return fmt.Errorf("no deadlock with the held frames, but: %v", err)
 		}
@@ -114,15 +108,12 @@ func TestMutantFabricIsCaught(t *testing.T) {
 	own := func(t *testing.T, program string) error {
 		var choices [2]string
 		for i, text := range []string{"switch>1:drop=30%", "drop=30%"} {
-			r, err := with(setup{nodes: 3, count: 60, config: sim.Config{Faults: faults(t, text)}})(t, program)
+			r, err := with(t, program, setup{nodes: 3, count: 60, config: sim.Config{Faults: faults(t, text)}})
 			if err != nil {
 				return err
 			}
-			from := r.between(1, layout.WireSwitch)
-			if i == 0 {
-				from = r.between(layout.WireSwitch, 1)
-			}
-			for _, h := range from {
+			ends := [3]int{layout.WireSwitch, 1, layout.WireSwitch}
+			for _, h := range r.between(ends[i], ends[i+1]) {
 				choices[i] += fmt.Sprint(h.lost(), " ")
 			}
 		}
@@ -140,7 +131,7 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		{network, "EndOf(node), on, t);", "1 - EndOf(node), on, t);", held},
 		{network, "LinkOf(node).Held(EndOf(node))", "LinkOf(node).Held(1 - EndOf(node))", held},
 		{network, "r.way == WireWay::kFromSwitch ? kSwitchEnd : kNodeEnd", "r.way == WireWay::kFromSwitch ? kNodeEnd : kSwitchEnd", func(t *testing.T, program string) error {
-			r, err := with(setup{nodes: 3, count: 30, config: sim.Config{Faults: faults(t, "1>switch:drop=50%")}})(t, program)
+			r, err := with(t, program, setup{nodes: 3, count: 30, config: sim.Config{Faults: faults(t, "1>switch:drop=50%")}})
 			if err == nil && r.digest.Wire[1].Faults[layout.WireFaultDrop] == 0 {
 				err = errors.New("nothing is lost that node 1 sends")
 			}

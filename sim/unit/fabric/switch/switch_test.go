@@ -7,6 +7,7 @@
 package switch_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -193,16 +194,62 @@ func (o outcome) leaving(node int) (events []event) {
 	return events
 }
 
+// frame is an action with the time of its last byte at the switch.
+type frame struct {
+	action
+	number int
+	end    host.Time
+}
+
+type output struct {
+	places []place
+	free   host.Time
+	first  []int // inputs with reserved space
+}
+
+// place is a frame in an output, which leaves with its last byte.
+type place struct {
+	left  host.Time
+	bytes int
+}
+
+func (o *outcome) enqueue(b board, p *output, f frame, to int) {
+	latency, _, room, _ := b.get()
+	port := &o.ports[to]
+	p.places = slices.DeleteFunc(p.places, func(x place) bool { return x.left <= f.end })
+	filling := 0
+	for _, x := range p.places {
+		filling += x.bytes
+	}
+	if filling == 0 {
+		p.first = nil
+	}
+	ahead := slices.Index(p.first, f.node)
+	if ahead < 0 {
+		ahead = len(p.first)
+		p.first = append(p.first, f.node)
+	}
+	if filling+f.bytes+fcs+ahead*(layout.MaxFrame+fcs) > room {
+		port.NoRoom++
+		return
+	}
+	p.first = slices.Delete(p.first, ahead, ahead+1)
+	start := max(f.end+latency, p.free)
+	p.free = start + onWire(f.bytes) + gap
+	p.places = append(p.places, place{start + onWire(f.bytes), f.bytes + fcs})
+	port.Forwarded++
+	port.HighestFilling = max(port.HighestFilling, uint64(filling+f.bytes+fcs))
+	o.departures = append(o.departures, event{start, to, f.number})
+	o.arrivals = append(o.arrivals, event{start + onWire(f.bytes) + flight, to, f.number})
+	o.wires[to][3]++
+	o.wires[to][4]++
+}
+
 // model is the reference model of the switch. Where the switch goes from event
 // to event, it takes one frame after the other, in the order of their arrivals,
 // and knows when each leaves as soon as it is accepted.
 func model(b board) (o outcome) {
-	latency, ageing, room, entries := b.get()
-	type frame struct {
-		action
-		number int
-		end    host.Time // at the switch
-	}
+	_, ageing, _, entries := b.get()
 	free := slices.Repeat([]host.Time{-host.Second}, b.nodes) // of the nodes' cables
 	var frames []frame
 	o.ports, o.wires = make([]bridge.SwitchPort, b.nodes), make([][6]uint64, b.nodes)
@@ -213,56 +260,14 @@ func model(b board) (o outcome) {
 		o.wires[a.node][0]++
 	}
 	slices.SortStableFunc(frames, func(x, y frame) int {
-		if x.end != y.end {
-			return int(max(min(x.end-y.end, 1), -1))
-		}
-		return x.node - y.node
+		return cmp.Or(cmp.Compare(x.end, y.end), x.node-y.node)
 	})
-	type place struct {
-		left  host.Time // its last byte
-		bytes int
-	}
-	type output struct {
-		places []place
-		free   host.Time
-		first  []int // inputs with reserved space
-	}
 	outputs := slices.Repeat([]output{{free: -host.Second}}, b.nodes)
 	type learned struct {
 		port  int
 		heard host.Time
 	}
 	table := map[uint64]learned{}
-	enqueue := func(f frame, to int) {
-		p, port := &outputs[to], &o.ports[to]
-		p.places = slices.DeleteFunc(p.places, func(x place) bool { return x.left <= f.end })
-		filling := 0
-		for _, x := range p.places {
-			filling += x.bytes
-		}
-		if filling == 0 {
-			p.first = nil
-		}
-		ahead := slices.Index(p.first, f.node)
-		if ahead < 0 {
-			ahead = len(p.first)
-			p.first = append(p.first, f.node)
-		}
-		if filling+f.bytes+fcs+ahead*(layout.MaxFrame+fcs) > room {
-			port.NoRoom++
-			return
-		}
-		p.first = slices.Delete(p.first, ahead, ahead+1)
-		start := max(f.end+latency, p.free)
-		p.free = start + onWire(f.bytes) + gap
-		p.places = append(p.places, place{start + onWire(f.bytes), f.bytes + fcs})
-		port.Forwarded++
-		port.HighestFilling = max(port.HighestFilling, uint64(filling+f.bytes+fcs))
-		o.departures = append(o.departures, event{start, to, f.number})
-		o.arrivals = append(o.arrivals, event{start + onWire(f.bytes) + flight, to, f.number})
-		o.wires[to][3]++
-		o.wires[to][4]++
-	}
 	for _, f := range frames {
 		port := &o.ports[f.node]
 		if f.damaged {
@@ -295,12 +300,12 @@ func model(b board) (o outcome) {
 		case f.destination>>4 == 0x0180c2000000>>4 || (known && to == f.node):
 			port.Filtered++
 		case known:
-			enqueue(f, to)
+			o.enqueue(b, &outputs[to], f, to)
 		default:
 			port.Flooded++
 			for i := range b.nodes {
 				if i != f.node {
-					enqueue(f, i)
+					o.enqueue(b, &outputs[i], f, i)
 				}
 			}
 		}

@@ -3,7 +3,6 @@
 package wire_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -16,6 +15,21 @@ import (
 	"hvia/sim/verilate"
 )
 
+// equal is a check of a program: two values of a setup's outcome are equal.
+func equal(t *testing.T, s setup, what string, values func(o outcome) (got, want any)) func(program string) error {
+	return func(program string) error {
+		s.program = program
+		o, err := play(t, s)
+		if err != nil {
+			return err
+		}
+		if got, want := values(o); fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Errorf("%s: %v", what, got)
+		}
+		return nil
+	}
+}
+
 // The checks of these tests detect a wire that misreports what it does.
 func TestMutantWireIsCaught(t *testing.T) {
 	const (
@@ -24,51 +38,27 @@ func TestMutantWireIsCaught(t *testing.T) {
 		count  = 300
 	)
 	straight := func(faults string) func(program string) error {
-		return func(program string) error {
-			o, err := play(t, setup{faults: faults, count: count, program: program})
-			return errors.Join(err, o.check())
-		}
+		return equal(t, setup{faults: faults, count: count}, "not consistent", func(o outcome) (got, want any) { return o.check(), nil })
 	}
 	// dropped requires the drops that a simulator without bugs reports.
 	dropped := func(faults string) func(program string) error {
-		return func(program string) error {
-			want, err := play(t, setup{faults: faults, count: count, frame: via})
-			require.NoError(t, err)
-			got, err := play(t, setup{faults: faults, count: count, frame: via, program: program})
-			if err == nil && fmt.Sprint(with(want.log[0], layout.WireFaultDrop)) != fmt.Sprint(with(got.log[0], layout.WireFaultDrop)) {
-				err = errors.New("other frames are dropped")
-			}
-			return err
-		}
+		s := setup{faults: faults, count: count, frame: via}
+		return equal(t, s, "other frames are dropped", func(o outcome) (got, want any) {
+			return with(o.log[0], layout.WireFaultDrop), with(run(t, s).log[0], layout.WireFaultDrop)
+		})
 	}
 	ordered := func(faults string, behind int) func(program string) error {
-		return func(program string) error {
-			o, err := play(t, setup{faults: faults, count: count, program: program})
-			if err == nil && fmt.Sprint(model(o.log[0], behind)) != fmt.Sprint(numbers(o.received[1])) {
-				err = errors.New("another order")
-			}
-			return err
-		}
+		return equal(t, setup{faults: faults, count: count}, "another order", func(o outcome) (got, want any) { return numbers(o.received[1]), model(o.log[0], behind) })
 	}
 	late := func(faults string, from func(i int, l logged) host.Time) func(program string) error {
-		return func(program string) error {
-			o, err := play(t, setup{faults: faults, count: count, program: program})
-			if err == nil && fmt.Sprint(arrivals(o.log[0], from)) != fmt.Sprint(o.ends[1]) {
-				err = errors.New("other times")
-			}
-			return err
-		}
+		return equal(t, setup{faults: faults, count: count}, "other times", func(o outcome) (got, want any) { return o.ends[1], arrivals(o.log[0], from) })
 	}
-	soon := func(program string) error {
-		o, err := play(t, setup{faults: "0>1:reorder=frame 300 within 20ms", count: count, program: program})
-		if err == nil && (len(o.ends[1]) != count || o.ends[1][count-1] != o.log[0][count-1].start+20*host.Millisecond+onTheWay(len(o.sent[0][count-1]))) {
-			err = errors.New("the last frame is not there at its time")
-		}
-		return err
-	}
+	soon := equal(t, setup{faults: "0>1:reorder=frame 300 within 20ms", count: count}, "the last frame is not there at its time", func(o outcome) (got, want any) {
+		last := append([]host.Time{0}, o.ends[1]...)[len(o.ends[1])]
+		return []any{len(o.ends[1]), last}, []any{count, o.log[0][count-1].start + 20*host.Millisecond + onTheWay(len(o.sent[0][count-1]))}
+	})
 	// Changes to the frames before it do not move it.
-	plain := run(t, setup{count: count, frame: via})
-	ninth := plain.log[0][8].start
+	ninth := run(t, setup{count: count, frame: via}).log[0][8].start
 	for i, c := range []struct {
 		file, old, new string
 		check          func(program string) error
