@@ -21,8 +21,8 @@ var tooLong = map[string]struct{ reason, names string }{
 		TestNeverTwice TestPoll TestProcessesCannotNameEachOthersObjects
 		TestRejectTimeoutAndMismatch TestReproduceReport TestReproductionPage TestRetryLimit
 		TestSetup TestSignsOfLife TestTableProperties TestVirtualPrimitives TestWhatBreaks busy
-		conversation ethernetFrames flushedClient isolation play queueResize receiveModeration
-		reclaimAt rig.cutOff setup.run softResets speak traffic withdrawals`},
+		conversation ethernetFrames flushedClient isolation play queueResize reclaimAt
+		rig.cutOff setup.run speak traffic withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

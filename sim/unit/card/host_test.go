@@ -280,8 +280,8 @@ func TestBadCommands(t *testing.T) {
 	})
 }
 
-// straggle issues a command that is not aligned, of which nothing is fetched and
-// nothing written, and one while another is in progress.
+// straggle issues a command that is not aligned, of which nothing is fetched
+// and nothing written, and one while another is in progress.
 func (m *machine) straggle() {
 	m.write(layout.RegisterCommandAddressOffset, m.command+32)
 	m.counts[layout.CounterCommandError]++

@@ -155,12 +155,11 @@ func softResets(r *rig, rounds uint64) {
 				return
 			}
 			// Late frames of the peer met no VI.
-			heard := uint32(0)
+			m.counts[layout.CounterMacReceiveFrame] = 0
 			for _, c := range []layout.Counter{layout.CounterReceiveNotForUs, layout.CounterReceiveBadVI, layout.CounterRawReceiveDropped} {
 				m.counts[c] = m.counter(c)
-				heard += m.counts[c]
+				m.counts[layout.CounterMacReceiveFrame] += m.counts[c]
 			}
-			m.counts[layout.CounterMacReceiveFrame] = heard
 		})
 		r.settle()
 		r.verify()

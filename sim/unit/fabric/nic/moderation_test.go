@@ -43,16 +43,20 @@ func receiveModeration(n *nic) {
 	n.equal(uint32(params.NICReceiveCoalesceFrames), n.read(layout.NICRegisterReceiveCoalesceFramesOffset), "frames after a reset")
 	n.buffers(100)
 	batch := uint64(100)
-	next := func() { n.barrier(batch); batch++ }
 	stored := func(frames int) (first, last host.Time) {
+		n.barrier(batch)
+		batch++
 		for i := range frames {
 			n.await(&n.rx)
-			last = n.t.Now()
-			if i == 0 {
+			if last = n.t.Now(); i == 0 {
 				first = last
 			}
 		}
 		return first, last
+	}
+	raised := func(at host.Time, what string) {
+		n.equal(at, n.interrupt(), "%s", what)
+		n.clear(receiveCause)
 	}
 	set := func(ns, frames uint32) {
 		n.write(layout.NICRegisterReceiveCoalesceTimeOffset, ns)
@@ -61,8 +65,6 @@ func receiveModeration(n *nic) {
 		n.equal(frames, n.read(layout.NICRegisterReceiveCoalesceFramesOffset), "frames")
 	}
 
-	// At once.
-	next()
 	_, last := stored(1)
 	n.equal(last, n.interrupt(), "a frame by itself")
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
@@ -70,60 +72,43 @@ func receiveModeration(n *nic) {
 	// By time alone: from the first frame, however many follow.
 	set(50_000, 0)
 	for range 2 {
-		next()
 		first, _ := stored(5)
-		n.equal(first+50*host.Microsecond, n.interrupt(), "the first of five, and 50 us")
-		n.clear(receiveCause)
+		raised(first+50*host.Microsecond, "the first of five, and 50 us")
 	}
 
 	// By number, and the rest by time.
 	set(50_000, 3)
-	next()
 	_, third := stored(3)
-	n.equal(third, n.interrupt(), "the third")
-	n.clear(receiveCause)
-	next()
+	raised(third, "the third")
 	first, _ := stored(1)
-	n.equal(first+50*host.Microsecond, n.interrupt(), "the fourth, and 50 us")
-	n.clear(receiveCause)
+	raised(first+50*host.Microsecond, "the fourth, and 50 us")
 
-	// The cause stays until it is cleared, which covers the frames stored
-	// meanwhile.
-	next()
+	// The cause stays until a clear, which covers the frames stored meanwhile.
 	stored(3)
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
 	n.quiet(200 * host.Microsecond)
 
 	// A clear forgets what was stored before it.
-	next()
 	stored(2)
 	n.clear(receiveCause)
 	n.quiet(200 * host.Microsecond)
-	next()
 	stored(2)
-	next()
 	_, third = stored(1)
-	n.equal(third, n.interrupt(), "the third after a clear")
-	n.clear(receiveCause)
+	raised(third, "the third after a clear")
 
 	// Registers apply to pending frames.
 	set(80_000, 10)
-	next()
 	first, _ = stored(2)
 	n.write(layout.NICRegisterReceiveCoalesceTimeOffset, 20_000)
-	n.equal(first+20*host.Microsecond, n.interrupt(), "a shorter time")
-	n.clear(receiveCause)
+	raised(first+20*host.Microsecond, "a shorter time")
 	set(1_000_000, 10)
-	next()
 	_, second := stored(2)
 	n.write(layout.NICRegisterReceiveCoalesceFramesOffset, 2)
-	n.equal(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+host.Picosecond, n.interrupt(), "a smaller number")
-	n.clear(receiveCause)
+	raised(edge(second+params.BridgePostedWriteClocks*clock)+writeClocks*clock+host.Picosecond, "a smaller number")
 
 	// A masked cause rises as well.
 	set(0, 0)
 	n.write(layout.RegisterInterruptEnableOffset, 0)
-	next()
 	stored(1)
 	n.quiet(10 * host.Microsecond)
 	n.equal(uint32(receiveCause), n.read(layout.RegisterInterruptStatusOffset), "causes")
