@@ -155,7 +155,7 @@ func (e Entry) Check() error {
 	const area = uint64(layout.AttLevel2Base)
 	switch {
 	case uint64(e.Level2Address) < area || uint64(e.Level2Address) >= layout.AttSdramBytes || e.Level2Address%layout.AttLevel2Size != 0:
-		return fmt.Errorf("level-2 address %#x: want a dword in [%#x, %#x): %w", e.Level2Address, area, layout.AttSdramBytes, ErrCorrupt)
+		return fmt.Errorf("level-2 address %#x: not a dword in [%#x, %#x): %w", e.Level2Address, area, layout.AttSdramBytes, ErrCorrupt)
 	case e.Pages == 0 || uint64(e.Level2Address)+uint64(e.Pages)*layout.AttLevel2Size > layout.AttSdramBytes:
 		return fmt.Errorf("%d pages from level-2 address %#x: want 1 or more that end by %#x: %w", e.Pages, e.Level2Address, layout.AttSdramBytes, ErrCorrupt)
 	case e.FirstBytes == 0 || e.FirstBytes > PageSize:

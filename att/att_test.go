@@ -260,7 +260,7 @@ func TestLevel2Runs(t *testing.T) {
 	require.Equal(t, 2, table.Len(), "a failed registration changes nothing")
 	require.NoError(t, table.Deregister(a.Handle))
 	require.NoError(t, table.Deregister(b.Handle))
-	require.Equal(t, []extent{{0, layout.AttLevel2Count}}, table.level2.free, "the space is whole again")
+	require.Equal(t, []extent{{0, layout.AttLevel2Count}}, table.level2.free, "the space is complete again")
 }
 
 func FuzzDecodeEntry(f *testing.F) {

@@ -13,7 +13,7 @@ import (
 var (
 	ErrBadRegion = errors.New("the region cannot be registered")
 	ErrNoSlot    = errors.New("every level-1 entry is in use")
-	ErrNoLevel2  = errors.New("no room for the region's level-2 entries")
+	ErrNoLevel2  = errors.New("no space for the region's level-2 entries")
 )
 
 // maxGeneration is the largest generation. 0 is unused, so that no handle is 0.

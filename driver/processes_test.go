@@ -367,11 +367,11 @@ func reclaimAt(t *testing.T, moment host.Time) {
 						s, _ := vi.State()
 						return s == layout.VIStateError
 					}); err != nil || !ok {
-						return fmt.Errorf("the peer was not told (%v): %w", ok, err)
+						return fmt.Errorf("the peer was not notified (%v): %w", ok, err)
 					}
 					e, ok, err := own.NextError(t, nic.ID)
 					if err != nil || !ok || e.Code != layout.AsyncErrorConnectionLost {
-						return fmt.Errorf("the peer was told %+v: %w", e, err)
+						return fmt.Errorf("the peer received %+v: %w", e, err)
 					}
 					if err := vi.Disconnect(t); err != nil {
 						return err

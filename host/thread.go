@@ -98,7 +98,7 @@ func Attach(ctx context.Context, conn *bridge.Conn, id ThreadID, name string) (*
 // enter claims the thread for one call and waits until its time has started.
 func (t *Thread) enter(what string) error {
 	if !t.busy.CompareAndSwap(false, true) {
-		return fmt.Errorf("host: %s on thread %v '%s': %w: give each goroutine a thread of its own", what, t.id, t.name, ErrThreadBusy)
+		return fmt.Errorf("host: %s on thread %v '%s': %w: give each goroutine a separate thread", what, t.id, t.name, ErrThreadBusy)
 	}
 	if t.gone.Load() {
 		t.busy.Store(false)
@@ -358,7 +358,7 @@ func (t *Thread) Read(address uint32) (uint32, error) {
 	}
 	defer t.leave()
 	if address%4 != 0 {
-		return 0, t.fail("read from the card", fmt.Errorf("address %#x: %w: want a multiple of 4", address, ErrInvalidParameter))
+		return 0, t.fail("read from the card", fmt.Errorf("address %#x: %w: expected a multiple of 4", address, ErrInvalidParameter))
 	}
 	t.read++
 	if err := t.post(bridge.Command{Opcode: layout.BridgeOpcodeRead, Count: 1, Address: uint64(address), Tag: t.read}); err != nil {

@@ -14,7 +14,7 @@ var hostMutants = []mutant{
 	{"the peer is notified before its NAK", "driver/internal/agent/vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
 	{"what was posted is not flushed", "driver/internal/agent/vi.go", "		a.Disconnect(index)\n		a.setState(index, layout.VIStateError)\n", "		a.setState(index, layout.VIStateError)\n"},
 	{"a broken VI wakes nobody", "driver/internal/agent/vi.go", "		defer a.raiseAll(index, v)\n", ""},
-	{"a NAKed write does not break the connection", "driver/internal/agent/agent.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
+	{"a NAKed write does not break the connection", "driver/internal/agent/errors.go", "		if v.reliable() && v.state != layout.VIStateIdle {", "		if false {"},
 	{"reads are allowed at the unreliable level", "driver/internal/agent/vi.go", "w.Reliability == uint8(layout.ReliabilityUnreliable) {\n		return w, t", "false {\n		return w, t"},
 	{"entries of a ring that was replaced are lost", "vipl/cq.go", "	for uint16(c.ring.taken) != written && c.pull() {\n	}\n", "	c.ring.taken = uint32(written)\n"},
 	{"entries are not given back", "vipl/cq.go", "	mem.StoreUint32(r.bytes[layout.CompletionQueueHeaderConsumedOffset:], r.taken)\n", ""},

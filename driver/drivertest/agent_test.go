@@ -47,7 +47,7 @@ func TestCardsThatAreNotOurs(t *testing.T) {
 		{"another device", func(c *drivertest.Card) { c.ID = 0x10ec8168 }, driver.ErrIdentity, []string{"0x10ec8168", "0x48564941"}},
 		{"another layout", func(c *drivertest.Card) { c.LayoutHash = 0x1234 }, driver.ErrIdentity, []string{"0000000000001234", fmt.Sprintf("%016x", layout.Hash)}},
 		{"a dead card", func(c *drivertest.Card) { c.Dead = true }, driver.ErrDeadline, []string{"InitialiseAtt"}},
-		{"a card that refuses", func(c *drivertest.Card) {
+		{"a card that rejects", func(c *drivertest.Card) {
 			c.FailOpcode, c.FailStatus = layout.CommandOpcodeInitialiseAtt, layout.CommandStatusBadArgument
 		}, driver.ErrCommand, []string{"BadArgument"}},
 	} {
@@ -124,7 +124,7 @@ func TestRefusedCommands(t *testing.T) {
 					}
 				}
 				if n != 1 {
-					return fmt.Errorf("%d calls were refused: %w", n, errors.Join(refused...))
+					return fmt.Errorf("%d calls were rejected: %w", n, errors.Join(refused...))
 				}
 				return nil
 			})
@@ -252,7 +252,7 @@ func TestErrorOfTheFormerVI(t *testing.T) {
 				return err
 			}
 			if e, ok, err := h.NextError(t, nic.ID); ok || err != nil {
-				return fmt.Errorf("the new VI was told %+v (%w)", e, errors.Join(err, errors.New("want nothing")))
+				return fmt.Errorf("the new VI received %+v (%w)", e, errors.Join(err, errors.New("want nothing")))
 			}
 			if s, _ := next.State(); s != layout.VIStateIdle {
 				return fmt.Errorf("the new VI is %v", s)

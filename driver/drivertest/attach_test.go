@@ -154,7 +154,7 @@ func TestProtocolsThatAreRefused(t *testing.T) {
 		}
 		for _, kind := range []uint16{kindA, layout.EtherTypeVia, layout.EtherTypeConnection} {
 			if _, err := h.AttachProtocol(th, &echo{kinds: []uint16{kindB, kind}, deadline: host.Never}); !errors.Is(err, host.ErrInUse) {
-				return fmt.Errorf("EtherType %#x: %w", kind, errors.Join(err, errors.New("want it in use")))
+				return fmt.Errorf("EtherType %#x: %w", kind, errors.Join(err, errors.New("expected: in use")))
 			}
 		}
 		// A rejected protocol holds no EtherType.

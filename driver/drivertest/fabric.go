@@ -363,7 +363,7 @@ func (f *Fabric) advance() {
 			continue
 		}
 		if next == host.Never {
-			f.stop(bridge.ErrDeadlock, "every thread waits and the cards are quiet")
+			f.stop(bridge.ErrDeadlock, "every thread waits and the cards are idle")
 			return
 		}
 		f.now = max(f.now, next)

@@ -188,7 +188,7 @@ func (s *Stack) Dial(t *host.Thread, to netip.AddrPort, timeout host.Time) (*Con
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
 	}
 	if !to.Addr().Is4() || to.Addr() == s.Address() {
-		return refuse(fmt.Errorf("%v: %w: want the IPv4 address of another node, the stack has no way to itself", to, host.ErrInvalidParameter))
+		return refuse(fmt.Errorf("%v: %w: expected: the IPv4 address of another node, the stack has no way to itself", to, host.ErrInvalidParameter))
 	}
 	if err := s.enter(t); err != nil {
 		return refuse(err)

@@ -162,7 +162,7 @@ func TestReadTakesWhatArrives(t *testing.T) {
 			largest = max(largest, k)
 			left, e := c.c.ep.GetSockOptInt(tcpip.ReceiveQueueSizeOption)
 			assert.Nil(t, e)
-			assert.Zero(t, left, "a call that returned less than it had room for left them")
+			assert.Zero(t, left, "a call that returned less than its capacity left them")
 		}
 		return c.Close()
 	})

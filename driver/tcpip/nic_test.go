@@ -166,7 +166,7 @@ func TestFailingWire(t *testing.T) {
 		done := d.Wire[0].Faults
 		assert.NotZero(t, done[layout.WireFaultDrop])
 		assert.NotZero(t, again)
-		t.Logf("seed %d: %v, %d of node 0 sent again, %v", seed+1, d.Time, again, d.Wire)
+		t.Logf("seed %d: %v, %d of node 0 retransmitted, %v", seed+1, d.Time, again, d.Wire)
 		if seed == 0 {
 			assert.Equal(t, d, playOnNICs(t, faults, work...))
 		}

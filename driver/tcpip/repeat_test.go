@@ -149,7 +149,7 @@ func TestRunsRepeat(t *testing.T) {
 		if i == 0 {
 			first = f.digest()
 			c := f.read(t)
-			t.Logf("%d frames, %d sent again, %v", len(f.trace), c.again, f.now)
+			t.Logf("%d frames, %d retransmitted, %v", len(f.trace), c.again, f.now)
 			require.NotZero(t, c.again)
 			require.Contains(t, c.flags, "0RA")
 		}

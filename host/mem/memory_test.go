@@ -362,7 +362,7 @@ func TestMemoryProperties(t *testing.T) {
 					free++
 				}
 			}
-			require.True(r, mask == 1<<blockFrames-1 || i == 0, "block %d must be whole again", i)
+			require.True(r, mask == 1<<blockFrames-1 || i == 0, "block %d must be complete again", i)
 		}
 		require.Equal(r, 511, free)
 	})

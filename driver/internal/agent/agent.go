@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,11 +23,6 @@ import (
 	"hvia/layout"
 	"hvia/sim/bridge"
 )
-
-type queuedError struct {
-	call.AsyncError
-	since host.Time
-}
 
 // Agent is the kernel agent of one node: it owns the card, its table of regions
 // and its VIs, and serves requests one after another. It runs on the node's
@@ -74,18 +68,6 @@ type nic struct {
 	tag     uint16
 	regions map[uint32]*region
 	errors  []queuedError
-}
-
-type tag struct {
-	nic  uint32
-	uses int // VIs and regions
-}
-
-type region struct {
-	handle          att.Handle
-	address, length uint64
-	tag             uint16
-	rights          uint8
 }
 
 type vi struct {
@@ -139,11 +121,11 @@ func (a *Agent) start(regions int) error {
 		a.vis[i].state = layout.VIStateFree
 	}
 	if len(a.vis) > call.StatusVIs {
-		return fmt.Errorf("driver: a card with %d VIs, the status page has room for %d: %w", len(a.vis), call.StatusVIs, host.ErrResource)
+		return fmt.Errorf("driver: a card with %d VIs, the status page has %d: %w", len(a.vis), call.StatusVIs, host.ErrResource)
 	}
 	a.cqs = make([]cq, a.device.identity().CompletionQueues)
 	if len(a.cqs) > call.StatusCQs {
-		return fmt.Errorf("driver: a card with %d completion queues, the status page has room for %d: %w", len(a.cqs), call.StatusCQs, host.ErrResource)
+		return fmt.Errorf("driver: a card with %d completion queues, the status page has %d: %w", len(a.cqs), call.StatusCQs, host.ErrResource)
 	}
 	cookie := a.random
 	cookie ^= host.SplitMix(a.now())
@@ -495,250 +477,6 @@ func (a *Agent) note(what string, err error) {
 	a.log.Warn(what, "error", err)
 }
 
-func (a *Agent) createTag(n *nic, r *call.Reply) error {
-	if err := n.process.uses.tags.check(n.process); err != nil {
-		return err
-	}
-	if len(a.tags) == MaxTags {
-		return fmt.Errorf("all %d protection tags are in use: %w", MaxTags, host.ErrResource)
-	}
-	for a.nextTag == 0 || a.tags[a.nextTag] != nil {
-		a.nextTag++
-	}
-	a.tags[a.nextTag] = &tag{nic: n.id}
-	n.process.uses.tags.count++
-	r.Tag = a.nextTag
-	a.nextTag++
-	return nil
-}
-
-func (a *Agent) destroyTag(n *nic, t uint16) error {
-	k, err := a.tag(n, t)
-	switch {
-	case err != nil:
-		return err
-	case t == n.tag:
-		return fmt.Errorf("tag %d is the NIC handle's own: %w", t, host.ErrInvalidParameter)
-	case k.uses > 0:
-		return fmt.Errorf("tag %d has %d VIs and regions: %w", t, k.uses, host.ErrInUse)
-	}
-	delete(a.tags, t)
-	n.process.uses.tags.count--
-	return nil
-}
-
-func (a *Agent) tag(n *nic, t uint16) (*tag, error) {
-	k := a.tags[t]
-	if k == nil || k.nic != n.id {
-		return nil, fmt.Errorf("tag %d of NIC handle %d: %w", t, n.id, call.ErrTag)
-	}
-	return k, nil
-}
-
-func (a *Agent) rights(rights uint8) error {
-	if allowsRead(rights) && !a.device.identity().RDMARead {
-		return fmt.Errorf("RDMA read: %w", call.ErrUnsupported)
-	}
-	return nil
-}
-
-func allowsWrite(rights uint8) bool { return rights&layout.ConnectionFrameRightsRDMAWriteMask != 0 }
-func allowsRead(rights uint8) bool  { return rights&layout.ConnectionFrameRightsRDMAReadMask != 0 }
-
-func (a *Agent) register(n *nic, q *call.Request, r *call.Reply) error {
-	t := q.Tag
-	if t == 0 {
-		t = n.tag
-	}
-	k, err := a.tag(n, t)
-	if err != nil {
-		return err
-	}
-	if err := a.rights(q.Rights); err != nil {
-		return err
-	}
-	if err := n.process.uses.regions.check(n.process); err != nil {
-		return err
-	}
-	memory := n.process.memory
-	pages, err := memory.Pin(bridge.UseRegion, q.Address, q.Length)
-	if err != nil {
-		return err
-	}
-	unpin := func(err error) error {
-		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
-	}
-	if err := a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
-		return err
-	}
-	g, err := a.table.Register(att.Region{
-		Start: q.Address, Length: q.Length, Pages: pages, Tag: t,
-		RDMAWrite: allowsWrite(q.Rights), RDMARead: allowsRead(q.Rights),
-	})
-	if err != nil {
-		if errors.Is(err, att.ErrNoSlot) || errors.Is(err, att.ErrNoLevel2) {
-			err = fmt.Errorf("%w: %w", err, host.ErrResource)
-		} else {
-			err = fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
-		}
-		return unpin(err)
-	}
-	if err := a.device.enter(g); err != nil {
-		// The level-1 entry was not written, so no engine can hold the handle.
-		return unpin(errors.Join(err, a.table.Deregister(g.Handle)))
-	}
-	k.uses++
-	n.process.uses.regions.count++
-	n.regions[uint32(g.Handle)] = &region{handle: g.Handle, address: q.Address, length: q.Length, tag: t, rights: q.Rights}
-	r.Object, r.Tag, r.Rights, r.Address, r.Length = uint32(g.Handle), t, q.Rights, q.Address, q.Length
-	return nil
-}
-
-// deregister removes a region. Its frames are unpinned only when the device has
-// drained every access to it.
-func (a *Agent) deregister(n *nic, handle uint32, address uint64) error {
-	g := n.regions[handle]
-	if g == nil || g.address != address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", handle, address, host.ErrInvalidParameter)
-	}
-	if err := a.device.remove(g.handle); err != nil {
-		return err
-	}
-	return a.forget(n, g)
-}
-
-// forget unpins the frames of a region that the device no longer knows.
-func (a *Agent) forget(n *nic, g *region) error {
-	delete(n.regions, uint32(g.handle))
-	n.process.uses.regions.count--
-	if k := a.tags[g.tag]; k != nil {
-		k.uses--
-	}
-	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
-		return err
-	}
-	return a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
-}
-
-func (a *Agent) modifyRegion(n *nic, q *call.Request) error {
-	g := n.regions[q.Object]
-	if g == nil || g.address != q.Address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
-	}
-	t := q.Tag
-	if t == 0 {
-		t = n.tag
-	}
-	k, err := a.tag(n, t)
-	if err != nil {
-		return err
-	}
-	if err := a.rights(q.Rights); err != nil {
-		return err
-	}
-	if gone, err := a.device.change(g.handle, t, q.Rights); err != nil {
-		if gone {
-			err = errors.Join(fmt.Errorf("the region with handle %#x at %#x is not registered any more: %w", q.Object, q.Address, err), a.forget(n, g))
-		}
-		return err
-	}
-	if old := a.tags[g.tag]; old != nil {
-		old.uses--
-	}
-	k.uses++
-	g.tag, g.rights = t, q.Rights
-	return nil
-}
-
-func (a *Agent) queryRegion(n *nic, q *call.Request, r *call.Reply) error {
-	g := n.regions[q.Object]
-	if g == nil || g.address != q.Address {
-		return fmt.Errorf("no region with handle %#x at %#x: %w", q.Object, q.Address, host.ErrInvalidParameter)
-	}
-	r.Object, r.Tag, r.Rights, r.Address, r.Length = q.Object, g.tag, g.rights, g.address, g.length
-	return nil
-}
-
-func (a *Agent) nextError(n *nic, r *call.Reply) error {
-	if len(n.errors) == 0 {
-		return nil
-	}
-	e := n.errors[0]
-	n.errors = n.errors[1:]
-	a.showErrors(n)
-	// The generation of a VI is never 0, and an error without a VI has index
-	// -1. Both 0 means that no error is queued.
-	r.State, r.Object, r.Generation, r.Length = uint8(e.Code), uint32(e.VI), e.Generation, uint64(e.Lost)
-	return nil
-}
-
-// showErrors publishes since when an error is queued for a NIC handle. It
-// publishes the time and not a flag, so that a thread that polls at the instant
-// of the change decides the same whichever of the two ran first.
-func (a *Agent) showErrors(of *nic) {
-	p, at := of.process, call.ErrorsWord(of.id)
-	if p.ended {
-		return
-	}
-	oldest := host.Never
-	for _, n := range a.nics {
-		if n.process == p && call.ErrorsWord(n.id) == at && len(n.errors) > 0 {
-			oldest = min(oldest, n.errors[0].since)
-		}
-	}
-	mem.StoreUint64(p.Statuses.Bytes()[at:], uint64(oldest))
-	a.broken(a.Thread.Publish(p.Statuses.Physical(nil, at, 8)...))
-}
-
-// report queues an asynchronous error for the program that owns the VI. The
-// first error of each kind of a VI is never dropped, so the card's VIs bound
-// the queue. An error that repeats a queued one is dropped when maxErrors are
-// queued.
-func (a *Agent) report(n *nic, e call.AsyncError) {
-	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.VI)
-	if n == nil {
-		return
-	}
-	if len(n.errors) >= maxErrors && slices.ContainsFunc(n.errors, func(q queuedError) bool { return q.AsyncError == e }) {
-		a.overflow(n, 1)
-		return
-	}
-	a.queueError(n, e)
-}
-
-func (a *Agent) queueError(n *nic, e call.AsyncError) {
-	n.errors = append(n.errors, queuedError{e, a.Thread.Now()})
-	if len(n.errors) == 1 {
-		a.showErrors(n)
-	}
-}
-
-// overflow reports dropped errors at the queue position of the first of them.
-func (a *Agent) overflow(n *nic, dropped int) {
-	for i := range n.errors {
-		if q := &n.errors[i]; q.Code == layout.AsyncErrorOverflow {
-			q.Lost += dropped
-			return
-		}
-	}
-	a.queueError(n, call.AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
-}
-
-// forgetErrors limits the queued errors of destroyed VIs, whose number has no
-// bound.
-func (a *Agent) forgetErrors(n *nic, v *vi, index int) {
-	if n == nil || len(n.errors) <= maxErrors {
-		return
-	}
-	kept := slices.DeleteFunc(n.errors, func(q queuedError) bool { return q.VI == index && q.Generation == v.created })
-	dropped := len(n.errors) - len(kept)
-	n.errors = kept
-	if dropped > 0 {
-		a.overflow(n, dropped)
-	}
-	a.showErrors(n)
-}
-
 func (a *Agent) counters(q *call.Request, r *call.Reply) error {
 	if q.Object >= layout.CounterSlots {
 		return fmt.Errorf("counter %d, the card has %d: %w", q.Object, layout.CounterSlots, host.ErrInvalidParameter)
@@ -763,66 +501,4 @@ func (a *Agent) interrupt() error {
 		}
 	}
 	return a.fatal
-}
-
-func (a *Agent) asyncErrors() error {
-	waiting, dropped, err := a.device.asyncErrors()
-	if err != nil {
-		return err
-	}
-	for _, e := range waiting {
-		a.asyncError(e)
-	}
-	// Of dropped errors only the VI is known. Assume the worst, that the card
-	// has lost the queue: a VI in the error state has had its error, any other
-	// breaks now. Unmarked VIs continue.
-	for i, word := range dropped {
-		for ; word != 0; word &= word - 1 {
-			index := 32*i + bits.TrailingZeros32(word)
-			if index < len(a.vis) && a.vis[index].state == layout.VIStateError {
-				continue
-			}
-			a.asyncError(call.AsyncError{Code: layout.AsyncErrorCatastrophic, VI: index})
-		}
-	}
-	return a.fatal
-}
-
-func (a *Agent) asyncError(e call.AsyncError) {
-	if e.VI >= len(a.vis) {
-		a.log.Error("asynchronous error of a VI that the card does not have", "code", e.Code.String(), "vi", e.VI)
-		return
-	}
-	if e.VI < 0 {
-		for _, id := range slices.Sorted(maps.Keys(a.nics)) {
-			a.report(a.nics[id], e)
-		}
-		return
-	}
-	v := &a.vis[e.VI]
-	if v.state == layout.VIStateFree {
-		return
-	}
-	if e.Code == layout.AsyncErrorConnectionLost {
-		if v.state != layout.VIStateIdle {
-			a.fail(e.VI)
-			a.lose(e.VI)
-		}
-		return
-	}
-	e.Generation = v.created
-	a.report(a.nics[v.nic], e)
-	switch e.Code {
-	case layout.AsyncErrorVIOverrun, layout.AsyncErrorCompletionQueueOverrun:
-		// A post or an entry was lost, and the queue continues.
-	case layout.AsyncErrorPostDescriptor, layout.AsyncErrorCompletionProtection, layout.AsyncErrorCatastrophic:
-		// A descriptor never gets a status: the card could not read it and has
-		// lost the queue behind it, or could not write to it. So the VI breaks,
-		// also an unreliable one.
-		a.fail(e.VI)
-	default:
-		if v.reliable() && v.state != layout.VIStateIdle {
-			a.fail(e.VI)
-		}
-	}
 }

@@ -358,7 +358,7 @@ func (a *Agent) connectRequest(p *process, from host.ThreadID, q *call.Request) 
 		return fmt.Errorf("VI %d: %w", index, err)
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.Request(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
+	a.engine.Request(a.now(), a.endpoint(index), false, layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.connected(from, q, index, theirs, err) })
 	return nil
 }
@@ -386,7 +386,7 @@ func (a *Agent) peerRequest(p *process, q *call.Request) error {
 		return nil
 	}
 	a.setState(index, layout.VIStateConnectPending)
-	a.engine.RequestPeer(a.now(), a.endpoint(index), layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
+	a.engine.Request(a.now(), a.endpoint(index), true, layout.MAC(q.Peer), q.AskedText(), q.OwnText(), a.deadline(q.Timeout),
 		func(theirs connect.Attributes, err error) { a.peerEnded(index, attempt, theirs, err) })
 	return nil
 }

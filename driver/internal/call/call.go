@@ -63,7 +63,7 @@ var operationNames = [...]string{
 	OpDestroyTag: "destroy protection tag", OpRegister: "register memory", OpDeregister: "deregister memory", OpQueryRegion: "query memory",
 	OpModifyRegion: "set memory attributes", OpPeerRequest: "peer request", OpPeerDone: "peer done", OpPeerWait: "peer wait",
 	OpCreateVI: "create VI", OpDestroyVI: "destroy VI", OpModifyVI: "modify VI", OpQueryVI: "query VI", OpConnectWait: "connect wait",
-	OpAccept: "accept", OpReject: "reject", OpConnectRequest: "connect request", OpOffer: "offer regions", OpDisconnect: "disconnect", OpDrain: "drain VI",
+	OpAccept: "accept", OpReject: "reject", OpConnectRequest: "connect request", OpOffer: "advertise regions", OpDisconnect: "disconnect", OpDrain: "drain VI",
 	OpCreateCQ: "create completion queue", OpDestroyCQ: "destroy completion queue", OpResizeCQ: "resize completion queue", OpArm: "arm a notification",
 	OpNextError: "next asynchronous error", OpCounters: "read counters", OpAttach: "attach protocol",
 	OpAttend: "attend", OpBye: "leave", OpLeave: "leave the fabric", OpReclaim: "reclaim",

@@ -133,7 +133,7 @@ func (w *world) connect(index int) (request, accept *error) {
 		}
 		w.nodes[1].e.Accept(w.now, in.ID, endpoint(1, index), func(err error) { *accept = err })
 	})
-	w.nodes[0].e.Request(w.now, endpoint(0, index), mac(1), "port", "me", w.now+1e12, func(_ Attributes, err error) { *request = err })
+	w.nodes[0].e.Request(w.now, endpoint(0, index), false, mac(1), "port", "me", w.now+1e12, func(_ Attributes, err error) { *request = err })
 	return request, accept
 }
 
@@ -270,7 +270,7 @@ func TestOffersAreAgreed(t *testing.T) {
 			require.NoError(t, err)
 			w.nodes[1].e.Accept(w.now, in.ID, ends[1], func(err error) { require.NoError(t, err) })
 		})
-		w.nodes[0].e.Request(w.now, ends[0], mac(1), "port", "", w.now+1e12, func(_ Attributes, err error) { require.NoError(t, err) })
+		w.nodes[0].e.Request(w.now, ends[0], false, mac(1), "port", "", w.now+1e12, func(_ Attributes, err error) { require.NoError(t, err) })
 		w.run(1e9)
 		for _, n := range w.nodes {
 			require.Equal(t, Offer{Window: 7, ReadLimit: 2}, n.connected[1].Agreed, "node %d", n.index)
@@ -286,7 +286,7 @@ func TestOffersOfNothingAreMalformed(t *testing.T) {
 		e := endpoint(0, 1)
 		e.Attributes.Reliability, e.Offer = uint8(layout.ReliabilityDelivery), offer
 		failed := errPending
-		w.nodes[0].e.Request(w.now, e, mac(1), "port", "", w.now+10e9, func(_ Attributes, err error) { failed = err })
+		w.nodes[0].e.Request(w.now, e, false, mac(1), "port", "", w.now+10e9, func(_ Attributes, err error) { failed = err })
 		w.run(100e9)
 		require.ErrorIs(t, failed, ErrTimeout)
 		require.NotZero(t, w.nodes[1].e.Counters().Malformed)
@@ -298,7 +298,7 @@ func TestNoMatchIsPrompt(t *testing.T) {
 	w.nodes[1].e.Wait(1, "other", Never, func(Incoming, error) { t.Error("matched another discriminator") })
 	w.nodes[1].e.Wait(1, "port\x00", Never, func(Incoming, error) { t.Error("the length is part of the discriminator") })
 	var err error
-	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 1e12, func(_ Attributes, e error) { err = e })
+	w.nodes[0].e.Request(0, endpoint(0, 1), false, mac(1), "port", "", 1e12, func(_ Attributes, e error) { err = e })
 	w.run(50e6)
 	require.ErrorIs(t, err, ErrNoMatch)
 	require.Equal(t, 2, w.frames)
@@ -314,7 +314,7 @@ func TestRejectTimeoutAndMismatch(t *testing.T) {
 	var got error
 	request := func(deadline int64) {
 		got = errPending
-		client.Request(w.now, endpoint(0, 1), mac(1), "port", "mine", deadline, func(_ Attributes, e error) { got = e })
+		client.Request(w.now, endpoint(0, 1), false, mac(1), "port", "mine", deadline, func(_ Attributes, e error) { got = e })
 	}
 	wait()
 	request(w.now + 1e12)
@@ -402,7 +402,7 @@ func TestLostRejectIsRepeated(t *testing.T) {
 		require.NoError(t, w.nodes[1].e.Reject(in.ID))
 	})
 	var got error
-	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 1e12, func(_ Attributes, e error) { got = e })
+	w.nodes[0].e.Request(0, endpoint(0, 1), false, mac(1), "port", "", 1e12, func(_ Attributes, e error) { got = e })
 	w.run(1e11)
 	require.ErrorIs(t, got, ErrRejected)
 	require.Zero(t, lose)
@@ -411,7 +411,7 @@ func TestLostRejectIsRepeated(t *testing.T) {
 func TestDeadServerTimesOut(t *testing.T) {
 	w := newWorld(func([]byte) (int, [2]int64) { return 0, [2]int64{} })
 	var err error
-	w.nodes[0].e.Request(0, endpoint(0, 1), mac(1), "port", "", 100e9, func(_ Attributes, e error) { err = e })
+	w.nodes[0].e.Request(0, endpoint(0, 1), false, mac(1), "port", "", 100e9, func(_ Attributes, e error) { err = e })
 	w.run(100e9 - 1)
 	require.NoError(t, err)
 	w.run(1)
@@ -531,7 +531,7 @@ func FuzzFrame(f *testing.F) {
 	}
 	e := endpoint(0, 2)
 	e.Attributes.Regions = offering(layout.MaxOfferedRegions)
-	w.nodes[0].e.Request(w.now, e, mac(1), "nobody", "", w.now+1, func(Attributes, error) {})
+	w.nodes[0].e.Request(w.now, e, false, mac(1), "nobody", "", w.now+1, func(Attributes, error) {})
 	sent = append(sent, w.wire[0].frame)
 	for _, b := range sent {
 		f.Add(b, true)

@@ -24,7 +24,7 @@ func (w *world) askWith(node int, vi Endpoint, timeout int64) *error {
 	result := new(error)
 	*result = errPending
 	names := [2]string{"a", "b"}
-	w.nodes[node].e.RequestPeer(w.now, vi, mac(1-node), names[1-node], names[node], w.now+timeout, func(theirs Attributes, err error) {
+	w.nodes[node].e.Request(w.now, vi, true, mac(1-node), names[1-node], names[node], w.now+timeout, func(theirs Attributes, err error) {
 		if err == nil && !reflect.DeepEqual(theirs, plain) {
 			err = fmt.Errorf("the peer's attributes are %+v", theirs)
 		}
@@ -52,7 +52,7 @@ func TestPeers(t *testing.T) {
 		{"node 0 first", [2]int64{0, 500e6}, 5},
 		{"node 1 first", [2]int64{500e6, 0}, 4},
 		{"node 0 long before", [2]int64{0, 4e9}, 7}, // its request is repeated twice
-		{"while it is under way", [2]int64{0, 10e6}, 7},
+		{"while it is in flight", [2]int64{0, 10e6}, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(perfect)
@@ -107,12 +107,12 @@ func TestPeersThatDoNotMatch(t *testing.T) {
 	var ends []error
 	end := func(_ Attributes, err error) { ends = append(ends, err) }
 	zero, one := w.nodes[0].e, w.nodes[1].e
-	zero.RequestPeer(0, endpoint(0, 1), mac(1), "b", "a", 20e9, end)
-	one.RequestPeer(0, endpoint(1, 1), mac(0), "a", "b\x00", 20e9, end)    // has another name
-	one.RequestPeer(0, endpoint(1, 2), mac(0), "c", "b", 20e9, end)        // asks for another name
-	one.RequestPeer(0, endpoint(1, 3), mac(7), "a", "b", 20e9, end)        // of another host
-	zero.RequestPeer(0, endpoint(0, 4), mac(0), "self", "self", 20e9, end) // itself, which no wire carries
-	zero.Frame(0, w.wire[len(w.wire)-1].frame)                             // the same if one did
+	zero.Request(0, endpoint(0, 1), true, mac(1), "b", "a", 20e9, end)
+	one.Request(0, endpoint(1, 1), true, mac(0), "a", "b\x00", 20e9, end)    // has another name
+	one.Request(0, endpoint(1, 2), true, mac(0), "c", "b", 20e9, end)        // asks for another name
+	one.Request(0, endpoint(1, 3), true, mac(7), "a", "b", 20e9, end)        // of another host
+	zero.Request(0, endpoint(0, 4), true, mac(0), "self", "self", 20e9, end) // itself, which no wire carries
+	zero.Frame(0, w.wire[len(w.wire)-1].frame)                               // the same if one did
 	one.Wait(1, "b", 20e9, func(_ Incoming, err error) { ends = append(ends, err) })
 	w.run(20e9 - 1)
 	require.Empty(t, ends)
@@ -125,8 +125,8 @@ func TestPeersThatDoNotMatch(t *testing.T) {
 	require.Empty(t, w.nodes[1].connected)
 
 	var got error
-	zero.RequestPeer(w.now, endpoint(0, 1), mac(1), "b", "a", w.now+20e9, end)
-	one.Request(w.now, endpoint(1, 1), mac(0), "a", "b", w.now+20e9, func(_ Attributes, err error) { got = err })
+	zero.Request(w.now, endpoint(0, 1), true, mac(1), "b", "a", w.now+20e9, end)
+	one.Request(w.now, endpoint(1, 1), false, mac(0), "a", "b", w.now+20e9, func(_ Attributes, err error) { got = err })
 	w.run(1e12)
 	require.ErrorIs(t, got, ErrNoMatch, "a client finds no server")
 	w.quiet(t)
@@ -254,7 +254,7 @@ func TestPeersTimeOutUnconfirmed(t *testing.T) {
 	w.run(1)
 	w.run(1e9)
 	require.ErrorIs(t, *other, ErrTimeout)
-	require.True(t, w.nodes[0].lost[1], "who was connected is told")
+	require.True(t, w.nodes[0].lost[1], "the connected VI is notified")
 	w.quiet(t)
 }
 

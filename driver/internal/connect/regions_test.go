@@ -39,7 +39,7 @@ func TestRegionsAreTold(t *testing.T) {
 			asked = in.Attributes.Regions
 			w.nodes[1].e.Accept(w.now, in.ID, server, func(err error) { require.NoError(t, err); connected++ })
 		})
-		w.nodes[0].e.Request(w.now, client, mac(1), "port", "me", w.now+1e12, func(a Attributes, err error) {
+		w.nodes[0].e.Request(w.now, client, false, mac(1), "port", "me", w.now+1e12, func(a Attributes, err error) {
 			require.NoError(t, err)
 			answered = a.Regions
 			connected++
@@ -85,7 +85,7 @@ func TestMalformedRegions(t *testing.T) {
 			w.nodes[1].e.Wait(1, "port", Never, func(in Incoming, err error) { handed++ })
 			e := endpoint(0, 1)
 			e.Attributes.Regions = offering(2)
-			w.nodes[0].e.Request(0, e, mac(1), "port", "", 1e12, func(Attributes, error) { t.Error("ended") })
+			w.nodes[0].e.Request(0, e, false, mac(1), "port", "", 1e12, func(Attributes, error) { t.Error("ended") })
 			good := w.wire[0].frame
 			before := w.frames
 			w.nodes[1].e.Frame(1, spoil(slices.Clone(good)))
@@ -142,7 +142,7 @@ func TestRegionsOfPeers(t *testing.T) {
 		for node := range 2 {
 			e := endpoint(node, 1)
 			e.Attributes.Regions = offering(3 + 5*node)
-			w.nodes[node].e.RequestPeer(w.now, e, mac(1-node), names[1-node], names[node], w.now+1e12, func(theirs Attributes, err error) {
+			w.nodes[node].e.Request(w.now, e, true, mac(1-node), names[1-node], names[node], w.now+1e12, func(theirs Attributes, err error) {
 				require.NoError(t, err)
 				told[node] = theirs.Regions
 			})

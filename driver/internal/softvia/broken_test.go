@@ -245,7 +245,7 @@ func TestWhatBreaks(t *testing.T) {
 		{"too small", nil, receive(into(2000), nil), opSend, local(long), nil, remoteError, []layout.AsyncError{lost}, received(lengthError, 2000, 0), []layout.AsyncError{lost}, toDescriptor},
 		{"too few segments", nil, receive(into(2000), length(long)), opSend, local(long), nil, remoteError, []layout.AsyncError{lost},
 			received(lengthError, 2000, 0), []layout.AsyncError{lost}, toDescriptor},
-		{"buffers refused", nil, receive([]piece{{pairTarget, localHandle, 100}, {pairTarget, gone, long}}, nil), opSend, local(long), nil, remoteError, []layout.AsyncError{lost},
+		{"buffers NAKed", nil, receive([]piece{{pairTarget, localHandle, 100}, {pairTarget, gone, long}}, nil), opSend, local(long), nil, remoteError, []layout.AsyncError{lost},
 			received(protectionError, 100, 0), []layout.AsyncError{lost}, toDescriptor},
 		{"malformed one for a write with immediate data", nil, receive(into(9), control(1<<15)), opWrite, local(9), immediate(3), remoteError, []layout.AsyncError{lost},
 			written(formatError, 0, 3), []layout.AsyncError{lost}, toDescriptor},
@@ -256,7 +256,7 @@ func TestWhatBreaks(t *testing.T) {
 		{"write beyond the region", nil, good, opWrite, local(long), remote(end-layout.MaxPayload-1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost},
 			nil, []layout.AsyncError{writeRefused}, toRDMA},
 		{"write to another tag's region", nil, foreign, opWrite, local(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{writeRefused}, toRDMA},
-		{"write with immediate data, refused", nil, good, opWrite, local(long), func(d layout.Descriptor) {
+		{"write with immediate data, NAKed", nil, good, opWrite, local(long), func(d layout.Descriptor) {
 			immediate(3)(d)
 			remote(end-layout.MaxPayload-1, targetHandle)(d)
 		}, rdmaProtectionError, []layout.AsyncError{lost}, written(rdmaProtectionError, layout.MaxPayload, 3), []layout.AsyncError{lost}, toRDMA},
@@ -268,7 +268,7 @@ func TestWhatBreaks(t *testing.T) {
 		{"read without the region's right", nil, good, opRead, into(9), remote(pairData, localHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
 		{"read beyond the region", nil, good, opRead, into(long), remote(end-long+1, targetHandle), rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
 		{"read of another tag's region", nil, foreign, opRead, into(9), nil, rdmaProtectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{readRefused}, toRDMA},
-		{"read into a refused segment", nil, good, opRead, []piece{{pairTarget, gone, 9}}, nil, protectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{lost}, toTransport},
+		{"read into a segment with a bad handle", nil, good, opRead, []piece{{pairTarget, gone, 9}}, nil, protectionError, []layout.AsyncError{lost}, nil, []layout.AsyncError{lost}, toTransport},
 		{"read into too few segments", nil, good, opRead, []piece{{pairTarget, localHandle, 1}, {pairTarget, localHandle, 1}}, length(3), lengthError, []layout.AsyncError{lost},
 			nil, []layout.AsyncError{lost}, toTransport},
 	} {
@@ -498,280 +498,6 @@ func TestRetryLimit(t *testing.T) {
 				require.Zero(t, p.hosts[1].completed[SendQueue])
 			}
 		}
-	})
-}
-
-// Frames that a peer cannot have sent break the connection or have no effect.
-func TestContradictions(t *testing.T) {
-	const first, last, both = layout.ViaHeaderFlagsFirstMask, layout.ViaHeaderFlagsLastMask, layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask
-	type frame = frameHead
-	send := func(flags uint8, length, offset, n uint32) frame {
-		return frame{operation: layout.FrameOperationSend, flags: flags, address: uint64(length)<<32 | uint64(offset), bytes: n}
-	}
-	write := func(flags uint8, n uint32) frame {
-		return frame{operation: layout.FrameOperationRDMAWrite, flags: flags, address: pairTarget, handle: targetHandle, bytes: n}
-	}
-	answer := func(flags uint8, length, offset, n uint32) frame {
-		f := send(flags, length, offset, n)
-		f.operation = layout.FrameOperationRDMAReadResponse
-		return f
-	}
-	request := frame{operation: layout.FrameOperationRDMAReadRequest, flags: both, address: pairTarget, handle: targetHandle, immediate: 5}
-	partial := &ended{bits: partialError, length: 10, echo: layout.StatusOperationReceive}
-	for _, tt := range []struct {
-		name   string
-		frames []frame // the last one is NAKed
-		reads  bool    // a read of 20 bytes is outstanding
-		ends   *ended  // of the receive descriptor
-	}{
-		{"the middle of a message", []frame{send(0, 30, 10, 10)}, false, nil},
-		{"the end of a message", []frame{write(last, 10)}, false, nil},
-		{"a message in a message", []frame{send(first, 20, 0, 10), send(first, 20, 0, 10)}, false, partial},
-		{"a write in a message", []frame{send(first, 20, 0, 10), write(both, 10)}, false, partial},
-		{"the rest of another kind", []frame{send(first, 20, 0, 10), write(last, 10)}, false, partial},
-		{"another length", []frame{send(first, 20, 0, 10), send(last, 21, 10, 10)}, false, partial},
-		{"another place", []frame{send(first, 30, 0, 10), send(last, 30, 20, 10)}, false, partial},
-		{"immediate data in the rest only", []frame{send(first, 20, 0, 10), send(last|layout.ViaHeaderFlagsImmediateMask, 20, 10, 10)}, false, partial},
-		{"a request in a message", []frame{send(first, 20, 0, 10), request}, false, partial},
-		{"a message in a write", []frame{write(first, 10), send(both, 10, 0, 10)}, false, nil},
-		{"half a request", []frame{{operation: layout.FrameOperationRDMAReadRequest, flags: first}}, false, nil},
-		{"an answer that nobody waits for", []frame{answer(both, 20, 0, 20)}, false, nil},
-		{"an answer of another length", []frame{answer(both, 21, 0, 20)}, true, nil},
-		{"an answer from the middle", []frame{answer(first, 20, 10, 10)}, true, nil},
-		{"the rest of an answer", []frame{answer(last, 20, 0, 20)}, true, nil},
-		{"an answer with a hole", []frame{answer(first, 20, 0, 10), answer(last, 20, 15, 5)}, true, nil},
-		{"an answer that ends too soon", []frame{answer(both, 20, 0, 10)}, true, nil},
-		{"one that does not end", []frame{answer(first, 20, 0, 20)}, true, nil},
-		{"one that is too long", []frame{answer(both, 20, 0, 21)}, true, nil},
-		{"a second answer", []frame{answer(both, 20, 0, 20), answer(both, 20, 0, 20)}, true, nil},
-		{"a message in an answer", []frame{answer(first, 20, 0, 10), send(both, 9, 0, 9)}, true, nil},
-		{"an answer in a message", []frame{send(first, 20, 0, 10), answer(both, 20, 0, 20)}, true, partial},
-	} {
-		onLevels(t, tt.name, func(t *testing.T, level layout.Reliability) {
-			p := newPair(t, level, nil)
-			a, b := p.hosts[0], p.hosts[1]
-			b.post(ReceiveQueue, opSend, []piece{{pairTarget, localHandle, 100}}, nil)
-			if tt.reads {
-				b.post(SendQueue, opRead, []piece{{pairData, localHandle, 20}}, nil)
-				p.wire = func(from *host, _ []byte) []uint64 { return nil }
-			}
-			p.run(1000)
-			p.log = nil
-			for i, f := range tt.frames {
-				require.Empty(t, b.errors, "frame %d", i)
-				f.sequence = 0xfffffff0 + uint32(i)
-				b.engine.Arrive(0, append(a.engine.headers(0, f), make([]byte, f.bytes)...))
-			}
-			require.Equal(t, []layout.AsyncError{lost}, b.errors)
-			require.Equal(t, []layout.AcknowledgeCode{toTransport}, b.refusals())
-			require.Equal(t, 0xfffffff0+uint32(len(tt.frames)-1), p.log[len(p.log)-1].header().Sequence())
-			if tt.ends != nil {
-				require.Equal(t, *tt.ends, b.ended(ReceiveQueue, 0))
-			} else {
-				require.Zero(t, b.completed[ReceiveQueue])
-			}
-		})
-	}
-}
-
-// Impossible acknowledgements are counted and change nothing; NAKs of
-// acknowledged frames break the connection at once.
-func TestForgedAcknowledgements(t *testing.T) {
-	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		const first = 0xfffffff0
-		setup := func() (*pair, *host, func(number uint32, code uint32)) {
-			p := newPair(t, level, nil)
-			h := p.hosts[0]
-			for range 3 {
-				h.post(SendQueue, opWrite, local(9), nil)
-			}
-			p.wire = func(*host, []byte) []uint64 { return nil }
-			p.run(100)
-			return p, h, func(number, code uint32) {
-				h.engine.Arrive(0, h.peer.engine.headers(0, frameHead{operation: layout.FrameOperationAcknowledge, sequence: number, immediate: code}))
-			}
-		}
-		_, h, acknowledge := setup()
-		for _, number := range []uint32{first - 1, first + 4, first - 1<<31, first - 1000} {
-			acknowledge(number, uint32(layout.AcknowledgeCodeOk))
-			acknowledge(number, uint32(layout.AcknowledgeCodeGap))
-		}
-		acknowledge(first+4, uint32(toTransport))
-		acknowledge(first, uint32(toTransport)+1)
-		require.Equal(t, 9, h.counts[layout.CounterAcknowledgeStray])
-		require.Equal(t, 1, h.counts[layout.CounterReceiveMalformed])
-		require.Zero(t, h.completed[SendQueue])
-		require.Equal(t, 3, h.counts[layout.CounterTransmitFrame])
-		acknowledge(first+2, uint32(layout.AcknowledgeCodeOk))
-		require.Equal(t, 2, h.completed[SendQueue])
-		acknowledge(first, uint32(layout.AcknowledgeCodeOk))
-		require.Equal(t, 2, h.completed[SendQueue])
-
-		// A gap causes one rewind.
-		_, h, acknowledge = setup()
-		for range 3 {
-			acknowledge(first+1, uint32(layout.AcknowledgeCodeGap))
-		}
-		require.Equal(t, 1, h.completed[SendQueue])
-		require.Equal(t, 5, h.counts[layout.CounterTransmitFrame])
-		require.Equal(t, 1, h.counts[layout.CounterRewind])
-
-		for code, bits := range map[layout.AcknowledgeCode]uint32{toDescriptor: remoteError, toRDMA: rdmaProtectionError, toTransport: transportError} {
-			_, h, acknowledge = setup()
-			acknowledge(first+1, uint32(code))
-			acknowledge(first+1, uint32(code))
-			acknowledge(first+3, uint32(layout.AcknowledgeCodeOk))
-			require.Equal(t, []layout.AsyncError{lost}, h.errors)
-			require.Equal(t, 2, h.completed[SendQueue])
-			require.Equal(t, ended{bits: bits, echo: layout.StatusOperationRDMAWrite}, h.ended(SendQueue, 1))
-		}
-		_, h, acknowledge = setup()
-		acknowledge(first+2, uint32(layout.AcknowledgeCodeOk))
-		acknowledge(first+1, uint32(toTransport))
-		require.Equal(t, []layout.AsyncError{lost}, h.errors)
-		require.Equal(t, 2, h.completed[SendQueue])
-	})
-}
-
-// A NAKed read is reported behind earlier responses, and its error waits for
-// earlier reads; a send's error does too.
-func TestRefusalsBehindReads(t *testing.T) {
-	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		for _, op := range []layout.DescriptorOperation{opRead, opSend} {
-			p := newPair(t, level, nil)
-			a, b := p.hosts[0], p.hosts[1]
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() && p.now < 3000 {
-					return nil
-				}
-				return []uint64{0}
-			}
-			copy(b.memory[pairTarget:], "what is read")
-			const n = layout.MaxPayload + 1 // so that all responses may be in flight at a time
-			a.post(SendQueue, opRead, local(n), nil)
-			a.post(SendQueue, opRead, local(n), nil)
-			a.post(SendQueue, op, local(5), func(d layout.Descriptor) {
-				if op == opRead {
-					remote(0, gone)(d)
-				}
-			})
-			p.run(forever)
-			for i := range 2 {
-				require.Equal(t, ended{length: n, echo: layout.StatusOperationRDMARead}, a.ended(SendQueue, i))
-			}
-			bits := uint32(rdmaProtectionError)
-			if op == opSend {
-				bits = remoteError
-			} else {
-				answered := slices.IndexFunc(p.log, func(f wireFrame) bool {
-					return f.from == a && f.acknowledges() && f.header().Sequence() == 0xfffffff4 // both responses
-				})
-				refused := slices.IndexFunc(p.log, func(f wireFrame) bool {
-					return f.from == b && f.acknowledges() && f.header().Immediate() == uint32(toRDMA)
-				})
-				require.Less(t, answered, refused)
-				require.NotEqual(t, -1, answered)
-			}
-			require.Equal(t, bits, a.ended(SendQueue, 2).bits)
-			require.Equal(t, "what is read", string(a.memory[pairData:][:12]))
-			require.Equal(t, []layout.AsyncError{lost}, a.errors)
-		}
-	})
-}
-
-// Reads: at most ReadLimit are outstanding; a fence delays what is behind it;
-// without one a later message may overtake a response.
-func TestReadLimitAndFence(t *testing.T) {
-	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		for limit := 1; limit <= params.LedgerResponses; limit++ {
-			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(uint8(limit)) })
-			h := p.hosts[0]
-			requests := 0
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == h && f.header().Flags() != 0 {
-					requests++
-				} else if from != h && !f.acknowledges() {
-					return nil
-				}
-				return []uint64{0}
-			}
-			for range params.LedgerResponses + 3 {
-				h.post(SendQueue, opRead, local(9), nil)
-			}
-			p.run(3000)
-			require.Equal(t, limit, requests)
-			require.Zero(t, h.completed[SendQueue])
-			p.wire = nil
-			p.run(forever)
-			require.Equal(t, params.LedgerResponses+3, h.completed[SendQueue])
-			require.Empty(t, h.errors)
-		}
-		for _, fence := range []bool{false, true} {
-			p := newPair(t, level, nil)
-			a, b := p.hosts[0], p.hosts[1]
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() {
-					return nil
-				}
-				return []uint64{0}
-			}
-			a.post(SendQueue, opRead, local(9), nil)
-			a.memory[pairData+100] = 7
-			a.post(SendQueue, opWrite, []piece{{pairData + 100, localHandle, 1}}, func(d layout.Descriptor) {
-				if fence {
-					control(layout.DescriptorControlQueueFenceMask)(d)
-				}
-			})
-			p.run(3000)
-			require.Equal(t, fence, b.memory[pairTarget] == 0)
-			require.Zero(t, a.completed[SendQueue], "completion is in order")
-			p.wire = nil
-			p.run(forever)
-			require.Equal(t, 2, a.completed[SendQueue])
-			require.Equal(t, byte(7), b.memory[pairTarget])
-			require.Equal(t, fence, a.memory[pairData] == 0, "read before, or again from memory that had changed")
-		}
-	})
-}
-
-// A peer that exceeds the limit of reads waits; no read is lost or answered
-// twice.
-func TestRequestsBeyondTheLimit(t *testing.T) {
-	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(3 * params.LedgerResponses) })
-		a, b := p.hosts[0], p.hosts[1]
-		lost := 0
-		p.wire = func(from *host, frame []byte) []uint64 {
-			if f := (wireFrame{from, frame}); from == a && f.acknowledges() && lost < 5 {
-				lost++
-				return nil
-			}
-			return []uint64{0}
-		}
-		for range 3 * params.LedgerResponses {
-			a.post(SendQueue, opRead, local(9), nil)
-		}
-		p.run(forever)
-		require.Equal(t, 3*params.LedgerResponses, a.completed[SendQueue])
-		require.NotZero(t, b.counts[layout.CounterReceiveReadLimit])
-		require.Equal(t, 3*params.LedgerResponses, b.counts[layout.CounterReadResponse])
-		require.Empty(t, a.errors)
-	})
-}
-
-// One frame answers a read of 0 bytes, and no handle is checked.
-func TestReadOfNothing(t *testing.T) {
-	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
-		p := newPair(t, level, nil)
-		h := p.hosts[0]
-		h.post(SendQueue, opRead, []piece{{pairData, gone, 0}}, remote(1, gone))
-		h.post(SendQueue, opRead, nil, remote(1, gone))
-		p.run(forever)
-		for i := range 2 {
-			require.Equal(t, ended{echo: layout.StatusOperationRDMARead}, h.ended(SendQueue, i))
-		}
-		require.Empty(t, h.errors)
-		require.Empty(t, p.hosts[1].errors)
 	})
 }
 
