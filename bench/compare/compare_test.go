@@ -250,7 +250,7 @@ func TestCompareOverrun(t *testing.T) {
 		require.Positive(t, row.Lost, "%s", row.Protocol)
 		require.Less(t, row.Lost, 32, "%s: some came", row.Protocol)
 		require.True(t, row.Verified, "%s", row.Protocol)
-		require.Contains(t, compareText(t, r), fmt.Sprintf("lost: %s, 64 bytes: %d messages did not come, or not whole\n", row.Protocol, row.Lost))
+		require.Contains(t, compareText(t, r), fmt.Sprintf("lost: %s, 64 bytes: %d messages did not arrive, or not complete\n", row.Protocol, row.Lost))
 	}
 }
 
@@ -267,7 +267,7 @@ func TestCompareFailingWire(t *testing.T) {
 		require.NoError(t, err)
 		r := compare(t, c)
 		require.Empty(t, r.Faults(), "%s", pattern)
-		require.Contains(t, compareText(t, r), "the wire fails in this run: "+c.Faults.String()+"\n")
+		require.Contains(t, compareText(t, r), "wire faults of this run: "+c.Faults.String()+"\n")
 		lost := map[string]int{}
 		slow := map[string]int64{}
 		for _, row := range r.Rows {
