@@ -434,6 +434,7 @@ func TestConnectionsOverABadWire(t *testing.T) {
 		type flow struct {
 			kind, to  uint8
 			initiator uint32
+			cookie    uint64
 		}
 		lost := map[flow]int{}
 		w := newWorld(func(b []byte) (int, [2]int64) {
@@ -442,7 +443,7 @@ func TestConnectionsOverABadWire(t *testing.T) {
 			}
 			copies := 1
 			f := layout.ConnectionFrame(b[headerBytes:])
-			key := flow{f.Type(), f.ToInitiator(), f.Initiator()}
+			key := flow{f.Type(), f.ToInitiator(), f.Initiator(), f.Cookie()}
 			lost[key]++
 			if lost[key] <= 8 && percent.Draw(r, "lost") < loss {
 				copies = 0
