@@ -241,8 +241,7 @@ func playBetweenProcesses(t *testing.T, s *service.Service, sc conformance.Scena
 	t.Helper()
 	server := startProcess(t, job{Node: 1, Name: "server", Program: sc.Name + "/server"})
 	client := startProcess(t, job{Node: 0, Name: "client", Program: sc.Name + "/client"})
-	require.NoError(t, client.ends(t, 2*time.Minute))
-	require.NoError(t, server.ends(t, time.Minute))
+	require.NoError(t, errors.Join(client.ends(t, 2*time.Minute), server.ends(t, time.Minute)))
 	requireEmpty(t, s, 2*time.Second)
 }
 
