@@ -24,10 +24,10 @@ type Config struct {
 	Report func(Result) // called for each case; may be nil
 }
 
-// DefaultConfig is everything on the paper's card.
+// DefaultConfig runs everything on the paper's card.
 func DefaultConfig() Config { return Config{Device: params.Base, Seed: 1} }
 
-// target returns the device and the filter, or the fault of the config.
+// target returns the device and the filter, or what is wrong with the config.
 func (c Config) target() (Target, func(string) bool, error) {
 	filter, err := regexp.Compile(c.Run)
 	if err != nil {

@@ -546,7 +546,7 @@ func isolationClient(e *Env) error {
 		copy(p.Mem.Bytes(), Pattern(512, i))
 		must(p.Write(0, 512, to, 4096+512*i))
 		switch i % 4 {
-		case 0: // rejected by the own card
+		case 0: // rejected by the local card
 			d := bad.Next()
 			d.SetRDMAWrite(to.Address, to.Handle, vipl.Segment{Address: 1, Handle: 0x55, Length: 64})
 			check(bad.VI.PostSend(bad.T, d))

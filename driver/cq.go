@@ -17,7 +17,8 @@ type CQ struct {
 	host       *Host
 }
 
-// tied returns a completion queue as a VI's context names it.
+// tied returns the number that names a completion queue in a VI's context; 0
+// for none.
 func (c *CQ) tied() uint8 {
 	if c == nil {
 		return 0

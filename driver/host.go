@@ -497,9 +497,9 @@ func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own strin
 	return remote, nil
 }
 
-// PeerRequest starts a request for a connection with the VI of the host at a
-// remote address that requests one with this VI, with the discriminators
-// exchanged. It does not wait.
+// PeerRequest starts a peer-to-peer connection request. It matches a request of
+// the host at the remote address that names this host and has the two
+// discriminators exchanged. It does not wait for the connection.
 func (v VI) PeerRequest(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) error {
 	q := v.request(call.OpPeerRequest)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)

@@ -117,8 +117,8 @@ func (p Program) Build(ctx context.Context, mutants ...verilate.Mutant) (string,
 	return program, nil
 }
 
-// compile makes the object file of one source, or finds it in the cache: a
-// program with one changed or mutated source compiles one.
+// compile makes the object file of one source unless it is in the cache. So a
+// program with one changed or mutated source compiles only that one.
 func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []verilate.Mutant) (string, error) {
 	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m verilate.Mutant) bool { return m.File != name })
 	files := append([]string{name}, headers...)

@@ -86,21 +86,22 @@ const (
 
 func switchDirection(node int, way switchWay) WireDirection {
 	if node < 0 || node >= layout.BridgeMaxNodes {
-		return -1 // which no fabric takes
+		return -1 // which every fabric rejects
 	}
 	return firstSwitchWay + WireDirection(node*int(switchWays)+int(way))
 }
 
-// ToSwitch is what a node sends to the switch.
+// ToSwitch is the direction from a node to the switch.
 func ToSwitch(node int) WireDirection { return switchDirection(node, toSwitch) }
 
-// FromSwitch is what the switch sends to a node.
+// FromSwitch is the direction from the switch to a node.
 func FromSwitch(node int) WireDirection { return switchDirection(node, fromSwitch) }
 
 // SwitchCable is both directions of a node's cable to the switch.
 func SwitchCable(node int) WireDirection { return switchDirection(node, switchCable) }
 
-// atSwitch says which cable to a switch a direction is of, if any.
+// atSwitch returns the node and the way of a direction on a cable to a switch.
+// For any other direction ok is false.
 func (d WireDirection) atSwitch() (node int, way switchWay, ok bool) {
 	if d < firstSwitchWay || d > SwitchCable(layout.BridgeMaxNodes-1) {
 		return 0, 0, false

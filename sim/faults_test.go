@@ -219,8 +219,8 @@ func TestSwitchFaultArguments(t *testing.T) {
 	require.Equal(t, want, args)
 }
 
-// What parses is written as a text that parses to the same, and what does not
-// has an error that points into the text.
+// A specification that parses is written as a text that parses to the same. Any
+// other text gives an error that points into it.
 func FuzzParseWireFaults(f *testing.F) {
 	for _, c := range faultTexts {
 		f.Add(c.text)

@@ -293,8 +293,8 @@ func (c *CQ) remove(v *VI) {
 	c.pending = slices.DeleteFunc(c.pending, func(e Completion) bool { return e.VI == v })
 }
 
-// look returns the oldest entry. If there is none, it first completes what can
-// no longer complete in broken VIs.
+// look returns the oldest entry. If there is none, it first completes the
+// descriptors of broken VIs that the card never will, and then looks again.
 func (c *CQ) look(t *host.Thread, op string) (e Completion, ok bool, err error) {
 	if e, ok, err = c.tryTake(op); ok || err != nil {
 		return e, ok, err

@@ -205,9 +205,9 @@ func systemCallsOfFastPath(t *testing.T) (between []string) {
 	return between
 }
 
-// ofGo are the calls of Go's scheduler, which preempts a goroutine after a
-// while. The bridge's futexes are shared between processes, so theirs are not
-// private.
+// ofGo matches the system calls of Go's scheduler, which preempts a goroutine
+// after a while. Its futexes are private. The bridge's futexes are shared
+// between processes, so they do not match.
 var ofGo = regexp.MustCompile(`_PRIVATE|SIGURG|rt_sig|sched_yield|tgkill|getpid|nanosleep|epoll_|madvise|resumed>`)
 
 // traceMark is a system call that nothing else makes.

@@ -318,9 +318,9 @@ func TestWindowOnTheWire(t *testing.T) {
 	require.ErrorContains(t, err, "Window is 1000")
 }
 
-// The card counts a retry timeout in clocks of its profile. The fake card has
-// the clock of the base profile, so there it lasts twice as long with half the
-// clock.
+// The card counts a retry timeout in clocks of its profile. The fake card
+// always has the clock of the base profile, so its timeout is twice as long if
+// the profile halves the clock period.
 func TestRetryTimeoutIsOfTheProfile(t *testing.T) {
 	breaks := func(c sim.Config) (after host.Time) {
 		cut := false

@@ -81,10 +81,10 @@ func Protocols() []string {
 	return names
 }
 
-// DefaultProtocols are those that are compared on the given number of nodes if
-// none is named: the paper's. Behind a switch, which drops excess frames, an
-// RDMA write of the unreliable level may not come, and that is an error;
-// reliable delivery replaces it.
+// DefaultProtocols returns the protocols to compare if none is named. On two
+// nodes these are the paper's. More nodes need a switch, which drops excess
+// frames. A lost RDMA write is an error, so reliable delivery replaces the
+// unreliable level.
 func DefaultProtocols(nodes int) []string {
 	if nodes > 2 {
 		return []string{"send", "mvia", "tcp", "rdma-rd", "send-rd"}

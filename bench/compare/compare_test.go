@@ -336,7 +336,7 @@ func TestFoldOneWay(t *testing.T) {
 	require.EqualValues(t, 5*1000*1_000_000/54, row.BytesPerSec)
 	require.EqualValues(t, 36_000_000, row.Latency.MaxPs)
 
-	// All sent at once, and taken at once after a while.
+	// All are sent before the first is received, so there is no steady span.
 	row, from, to = fold(us(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), us(91, 92, 93, 94, 95, 96, 97, 98, 99, 100))
 	require.False(t, row.Steady)
 	require.Equal(t, []host.Time{5, us(100)[0]}, []host.Time{from, to})

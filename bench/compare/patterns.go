@@ -27,7 +27,7 @@ const (
 	lastPatience  = 2 * longPatience
 	cardLimit     = 200 * host.Millisecond
 	reliableLimit = 20 * host.Second
-	lostHorizon   = 100 // how many messages after the expected one are compared with a received one
+	lostHorizon   = 100 // messages searched on either side of the expected one
 	grantBytes    = 4
 	grantSeed     = 0x6772616e74
 	mixSeed       = 0x6d6978

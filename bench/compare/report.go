@@ -99,12 +99,12 @@ type Latency struct {
 	MaxPs  int64 `json:"max_ps"`
 }
 
-// HostUse is a host's share in messages. Times are per message: a round trip is
-// two, a request with its reply one.
+// HostUse is the time that messages cost a host. Times are per message. A round
+// trip counts as two messages, a request with its reply as one.
 type HostUse struct {
 	WorkPs int64            `json:"work_ps"` // of its processor
 	PollPs int64            `json:"poll_ps"` // in empty polls
-	Layers map[string]int64 `json:"layers"`  // the work, by layer; those that have any
+	Layers map[string]int64 `json:"layers"`  // nonzero work, by layer
 	BusPpm int64            `json:"bus_ppm"` // of the time, its system bus is in use
 }
 

@@ -17,7 +17,7 @@ import (
 // retransmissions, set-up included.
 type WireEffect struct {
 	Frames uint64            `json:"frames"` // given to a cable
-	Faults map[string]uint64 `json:"faults"` // frames that met a fault, by kind; those that occurred
+	Faults map[string]uint64 `json:"faults"` // faulty frames by kind; no zeros
 	// Frames of the card or segments of TCP; nil if the protocol retransmits
 	// nothing.
 	Retransmitted *uint64 `json:"retransmitted,omitempty"`

@@ -354,8 +354,8 @@ func writeReads(b *strings.Builder, reads, writes []PingPongResult) {
 	}
 }
 
-// ReadSentence compares the measured reads with the paper's opinion on them;
-// empty if 4 bytes or 64 KiB were not measured both ways.
+// ReadSentence compares RDMA reads with RDMA writes at 4 bytes and at 64 KiB.
+// It is empty unless both sizes were measured with both operations.
 func ReadSentence(reads, writes []PingPongResult) string {
 	var cells []any
 	for _, n := range []int{PaperSizes[0], PaperSizes[len(PaperSizes)-1]} {

@@ -24,7 +24,8 @@ type AblateConfig struct {
 	Warmup     int // round trips before them
 	Seed       uint64
 
-	// Progress, if not nil, receives what has been done. It must not block.
+	// Progress, if not nil, receives the progress of the run. It must not
+	// block.
 	Progress func(rig.Progress) `json:"-"`
 }
 

@@ -546,8 +546,8 @@ func (p *pingPong) crossPattern(sender, message int) rig.Pattern {
 	return rig.Pattern{Seed: p.config.Seed ^ crossSize, Sender: sender, Round: message}
 }
 
-// fold turns elapsed times and the trace into the rows of the report, as far as
-// the run has come.
+// fold turns elapsed times and the trace into rows of the report, for the sizes
+// measured so far.
 func (p *pingPong) fold(events []rig.TraceEvent, m *measurement) error {
 	m.wall, m.crossed, m.crossFault = p.wall, p.crossed, p.crossFault
 	stages := p.exchange.Stages()

@@ -68,7 +68,7 @@ func TestPipeline(t *testing.T) {
 	require.EqualValues(t, 2_000_000, p.EndPs)
 	const delays = params.PhyTransmitDelay + params.PhyReceiveDelay + params.CableDelay
 	require.Equal(t, []report.Hop{
-		// 100, 100, 100, 180 and 240 ns.
+		// Descriptor 100 ns, payload 100, 100 and 180 ns, status 240 ns.
 		{Name: "system PCI read, sender", BusyPpm: 720_000 / 2, Spans: []report.Span{{Frame: 1, StartPs: 300_000, EndPs: 500_000}, {Frame: 2, StartPs: 520_000, EndPs: 700_000}}},
 		{Name: "MAC PCI read, sender", BusyPpm: 2 * 390_000 / 2, Spans: []report.Span{{Frame: 1, StartPs: 570_000, EndPs: 890_000}, {Frame: 2, StartPs: 970_000, EndPs: 1_290_000}}},
 		{Name: "wire", BusyPpm: 2 * (561_000 - delays) / 2, Spans: []report.Span{{Frame: 1, StartPs: 900_000, EndPs: 1_461_000}, {Frame: 2, StartPs: 1_300_000, EndPs: 1_861_000}}},

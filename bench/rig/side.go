@@ -83,8 +83,8 @@ type Side struct {
 	Arena      *arena
 	Descriptor *vipl.Descriptor
 
-	// Of send and receive: one waits for a message while the next one is
-	// posted.
+	// Descriptors for send and receive: one waits for a message while the next
+	// one is posted.
 	Receives [2]*vipl.Descriptor
 	posted   int // receives so far
 	taken    int // receives reaped

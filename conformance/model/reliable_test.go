@@ -120,7 +120,7 @@ func reliableErrors() []reliableError {
 	}
 }
 
-// After each error both programs see it, and no later descriptor executes.
+// Both programs see each error, and no later descriptor executes.
 func TestReliableErrors(t *testing.T) {
 	for _, tt := range reliableErrors() {
 		onLevels(t, tt.name, func(t *testing.T, level layout.Reliability) {

@@ -132,7 +132,8 @@ func wraps(address uint64, length uint32) bool {
 
 // cut splits a message into frames of the largest payload; the last may be
 // shorter. A message of 0 bytes has one frame. An error ends the message after
-// the complete frames, without a frame marked Last [card]. Stop does the same.
+// the complete frames, without a frame marked Last [card]. The limit of Stop
+// ends it in the same way.
 func (v *VI) cut(d *descriptor) (frames []frame, bits uint32, stopped bool) {
 	segments := cursor{descriptor: d}
 	for sent := uint32(0); ; {

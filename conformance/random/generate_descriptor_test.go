@@ -31,8 +31,8 @@ func (g *generator) postReceive(side, pair int) (bool, error) {
 	return true, g.emit(operation{kind: opPost, side: side, pair: pair, receive: true, d: d})
 }
 
-// cut posts a descriptor in the last slot with the handle whose region ends in
-// it, so that the provider cannot read all of its segments.
+// cut changes a descriptor that lies in the last slot. It sets the handle of a
+// region that ends inside that slot, so the provider cannot read all segments.
 func (g *generator) cut(d *randomDescriptor, pair int, receive bool) {
 	if d.slot == cutSlot {
 		d.handle = handleRef{how: handleOf, pair: pair, area: queueArea(receive), kind: regionPart}

@@ -50,13 +50,13 @@ type generator struct {
 	// Since the last barrier:
 	inbound    [maxNodes]int            // bytes on the wire to a node
 	errors     [maxNodes]int            // asynchronous errors
-	safe       [sides][randomPairs]int  // receives posted before it
+	safe       [sides][randomPairs]int  // receives posted before the barrier
 	ahead      [sides][randomPairs]bool // a receive was posted
 	starved    [sides][randomPairs]bool // a message found an empty queue
 	taken      [randomPairs]bool        // an event uses the pair
 	sender     [randomPairs]int         // side of a reliable pair that may send
-	readTarget [sides][randomPairs]bool // it has read the target
-	reads      [sides][randomPairs]bool // it has posted an RDMA read
+	readTarget [sides][randomPairs]bool // the side has read the target
+	reads      [sides][randomPairs]bool // the side has posted an RDMA read
 }
 
 const (
@@ -297,7 +297,7 @@ func (g *generator) barrier(kind opKind) error {
 	return nil
 }
 
-// round changes things and posts receives, generates traffic, then compares.
+// round manages each pair, generates traffic, then compares the results.
 func (g *generator) round() error {
 	for pair := range randomPairs {
 		if err := g.manage(pair); err != nil {

@@ -95,8 +95,8 @@ func (g *generator) message(side, pair int) error {
 // onTheWire returns the bytes of the frames of a message.
 func onTheWire(bytes int) int { return bytes + wireOverhead*(bytes/layout.MaxPayload+1) }
 
-// accepts reports whether a peer accepts a message. If safe is set, it has a
-// receive.
+// accepts reports whether a peer accepts a message. If safe is set, the peer
+// has a receive posted.
 func accepts(peer *model.VI, op layout.DescriptorOperation, immediate, safe bool, n int) bool {
 	switch {
 	case op == layout.DescriptorOperationRDMARead:

@@ -20,7 +20,7 @@ import (
 
 const (
 	randomPairs = 8 // connections
-	sides       = 2 // of each, on any two nodes
+	sides       = 2 // sides of each connection, on any two nodes
 
 	// Memory of each VI.
 	areaSource  = 0 // sends read here; no card writes it
@@ -38,7 +38,7 @@ const (
 	slots      = 32
 	queueBytes = slots * slotBytes
 	cutSlot    = slots - 1 // a region ends inside it
-	cutBytes   = 192       // of it in the region
+	cutBytes   = 192       // bytes of that slot inside the region
 
 	// A part of the data areas, with odd bounds.
 	oddOffset = 4099
@@ -90,8 +90,8 @@ const (
 	regionKinds
 )
 
-// handleRef names a memory handle by the region of a pair, on a side or on
-// another side of the same node.
+// handleRef names the memory handle of a pair's region. The region belongs to
+// the side that uses the handle, or to another side on the same node.
 type handleRef struct {
 	how              handleHow
 	other            bool // the pair's other side

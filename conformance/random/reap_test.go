@@ -155,7 +155,7 @@ func (n *randomNode) rest() error {
 	if len(n.queues) == 0 {
 		return nil
 	}
-	return n.T.Sleep(statePause) // for the entry of the last
+	return n.T.Sleep(statePause) // time for the entry of the last completion
 }
 
 // collect polls the completion queues for the expected completions. Entries may

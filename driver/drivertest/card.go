@@ -40,7 +40,7 @@ type Card struct {
 	notified      []uint32 // queued notifications, as NotifyInfo shows them; each at most once
 }
 
-// nobody is the caller's type in a card: there is no thread.
+// nobody is the thread type of a card's engine: a card has no threads.
 type nobody struct{}
 
 func newCard(f *Fabric, n *Node) *Card {

@@ -15,8 +15,8 @@ import (
 	"hvia/layout"
 )
 
-// What the agent rejects of completion queues and notifications, whatever
-// checks the library made before.
+// The agent rejects wrong requests about completion queues and notifications,
+// whether or not the library checks them.
 func TestAgentGuardsCompletionQueues(t *testing.T) {
 	_, err := run(t, nil, func(t *host.Thread, h *driver.Host) error {
 		mine, err := h.OpenNIC(t)

@@ -89,8 +89,8 @@ type Stack struct {
 	linger  host.Time
 	segment int // bytes of data in a full segment
 
-	// mu is for the race detector, and for threads of a fabric that runs two of
-	// a node concurrently. It is never held during a wait.
+	// mu is for the race detector, and for fabrics that run two threads of a
+	// node concurrently. It is never held during a wait.
 	mu      sync.Mutex
 	ready   bool
 	closed  bool // no more calls from programs

@@ -15,8 +15,8 @@ import (
 
 const port = 554
 
-// pollTime is the timeout of a read that must not block, which exceeds a system
-// call. The read returns the data that has arrived.
+// pollTime is the timeout of a read that must not block. It is longer than a
+// system call, so the read returns the data that has arrived.
 const pollTime = 10 * host.Microsecond
 
 // tcpStation is a host with TCP/IP over a plain NIC. A client's ring is the

@@ -32,13 +32,13 @@ const (
 	DefaultNodes  = 2
 	DefaultMemory = 1 << 30 // bytes of each node's memory, which the machine allocates as they are used
 
-	agentBytes     = 32 << 20 // of it, the agent's
-	threadsOfOne   = 16       // of a process that was not declared
+	agentBytes     = 32 << 20 // the agent's part of it
+	threadsOfOne   = 16       // threads of an undeclared process
 	spareSlots     = 256      // concurrent threads of such processes
 	startLimit     = 24 * time.Hour
 	requestLimit   = 10 * time.Second // until a connected process has received its reply
 	silenceLimit   = 2 * time.Second  // until it has sent its request
-	blockFrames    = 16               // banks start at a multiple
+	blockFrames    = 16               // banks start at a multiple of this
 	largestNode    = 1 << 30
 	participantMax = 60
 )

@@ -225,7 +225,7 @@ func (m *Memory) takeFrame(previous int64) (uint32, bool) {
 		return 0, false
 	}
 	var frame uint32
-	for range 8 { // a repeat is rare; a full memory may have only the next frame
+	for range 8 { // avoid the next frame; a full memory may have no other
 		block := m.partly[m.random.Below(len(m.partly))]
 		mask := m.blocks[block]
 		for range m.random.Below(bits.OnesCount16(mask)) {
@@ -492,8 +492,8 @@ func (m *Memory) Close() {
 	m.closed = true
 	for _, b := range m.buffers {
 		if b.base != nil {
-			// A failure leaves nothing to do: the range keeps showing frames of
-			// a file that nobody else reads.
+			// A failure is harmless: the range continues to show frames of a
+			// file that nobody else reads.
 			_ = mapRevoke(b.base, len(b.frames))
 		}
 		m.budget.give(b.span)

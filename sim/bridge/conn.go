@@ -338,7 +338,7 @@ func (c *Conn) read() {
 			a := answer{BridgeReply: b, fds: fds}
 			select {
 			case c.replies <- a:
-			default: // the answer to a request that nobody waits for any more
+			default: // the reply to an abandoned request
 				a.close()
 			}
 		case layout.BridgeEndSize:
@@ -348,14 +348,14 @@ func (c *Conn) read() {
 	c.dead.Store(true)
 	c.kick()
 	select {
-	case a := <-c.replies: // nobody will
+	case a := <-c.replies: // no request will take it
 		a.close()
 	default:
 	}
 }
 
 // kick wakes every thread of this process, so that it checks whether it may
-// go on.
+// continue.
 func (c *Conn) kick() {
 	c.gate.RLock()
 	defer c.gate.RUnlock()
@@ -459,7 +459,7 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 	c.sequence++
 	r.SetSequence(c.sequence)
 	select {
-	case old := <-c.replies: // left by a request that was given up
+	case old := <-c.replies: // left by an abandoned request
 		old.close()
 	default:
 	}
@@ -547,11 +547,12 @@ type SwitchCounts struct {
 	Ports [layout.BridgeMaxNodes]SwitchPort // by node
 }
 
-// SwitchPort is what the port of the switch that a node's cable is in has done.
+// SwitchPort holds the counts of the switch's port for one node.
 type SwitchPort struct {
-	// Of the frames that come from the node: good ones, those dropped because
-	// their FCS was wrong, and of the good ones those for no port, for all
-	// others, and those whose source address the full table could not take.
+	// Frames from the node: Received are good, WrongFcs were dropped for their
+	// FCS. Of the good ones, Filtered went to no port, Flooded to all other
+	// ports, and Unlearned had a source address that the full table could not
+	// take.
 	Received, WrongFcs, Filtered, Flooded, Unlearned uint64
 	Moved                                            uint64 // addresses that were behind another port before
 	Aged                                             uint64 // addresses forgotten after a long silence
@@ -565,7 +566,7 @@ type WireCounts struct {
 	Sent    uint64 // given to the wire by their sender
 	Arrived uint64 // that the receiver gets as they were sent, copies included
 	Damaged uint64 // that the receiver gets with a wrong FCS, copies included
-	// To how many each kind of fault was done. What was lost had no other.
+	// Frames that met each kind of fault. A lost frame has no other fault.
 	Faults [layout.WireFaultLink + 1]uint64
 }
 

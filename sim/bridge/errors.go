@@ -54,14 +54,13 @@ var endErrors = map[layout.BridgeGuestEnd]error{
 	layout.BridgeGuestEndOwner:     ErrGuestEnded,
 }
 
-// StopError says that the run is over, why, and at what simulated time. Every
-// waiting and every later call of every process gets it; when the end is that
-// of one guest (ErrViolation, ErrGuestEnded, ErrStuck), every call of that
-// process.
+// StopError reports the end of a run, its cause and its simulated time. Every
+// waiting or later call of every process returns it. If only one guest ended
+// (ErrViolation, ErrGuestEnded, ErrStuck), the calls of its process return it.
 type StopError struct {
 	Kind error  // one of the sentinels of this package
 	Time Time   // simulated time of the end
-	Text string // one sentence that names what and who
+	Text string // one sentence: the cause and its origin
 }
 
 func (e *StopError) Error() string { return fmt.Sprintf("bridge: %v: %s", e.Kind, e.Text) }

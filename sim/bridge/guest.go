@@ -16,27 +16,27 @@ import (
 // GuestID is the number of a guest. None is used twice in a fabric.
 type GuestID uint32
 
-// GuestConfig says who a guest is and what is its own.
+// GuestConfig identifies a guest and lists what belongs to it.
 type GuestConfig struct {
 	Name       string // of the process, for messages
-	Pid        int    // of the process, for messages: as the kernel says it, not as the process does
+	Pid        int    // for messages; from the kernel, not from the process
 	Node       int
-	FirstRank  int // its threads may have the ranks from here on, and nobody else
+	FirstRank  int // the first of Ranks ranks, which only its threads may have
 	Ranks      int
 	FirstFrame int // of its bank
 	Frames     int
 }
 
-// Guest is the simulator's side of a process that may do no more than was
-// granted to it: in the owner of the fabric, one that NewGuest made; in the
-// guest, what it is itself.
+// Guest is the simulator's record of a process that may do only what was
+// granted to it. In the owner of the fabric, NewGuest makes it. In the guest,
+// it describes the process itself.
 type Guest struct {
 	ID GuestID
 	GuestConfig
 
 	// Socket is the guest's end of its connection, for Join. The owner passes
-	// it to the guest's process and closes it: the simulator sees the end of a
-	// guest when nobody has it open any more. Nil in the guest.
+	// it to the guest's process and then closes it: the simulator sees the end
+	// of a guest when no process has the socket open. Nil in the guest.
 	Socket *os.File
 }
 
@@ -84,7 +84,7 @@ func (c *Conn) NewGuest(ctx context.Context, g GuestConfig) (*Guest, error) {
 	}
 	defer reply.close()
 	made := &Guest{ID: GuestID(reply.Guest()), GuestConfig: g}
-	// From here on the simulator has the guest, so what fails has to undo that.
+	// From here on the simulator has the guest, so every failure must end it.
 	undo := func(err error) (*Guest, error) {
 		reply.close()
 		reply.fds = nil

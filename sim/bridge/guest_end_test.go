@@ -90,7 +90,7 @@ func TestNewGuestRejections(t *testing.T) {
 	_, err = guest.Memory(1)
 	require.ErrorIs(t, err, bridge.ErrNodeNotMapped)
 
-	// And nobody else gets in.
+	// Another process cannot connect.
 	_, err = bridge.Dial(ctx, f.Path(), bridge.Options{})
 	require.ErrorIs(t, err, bridge.ErrNoSimulator)
 	require.NoError(t, slot.Detach())
@@ -326,7 +326,8 @@ func TestStallingGuest(t *testing.T) {
 				_, err := right.slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond})
 				done <- err
 			}()
-			// One that computes for as long, but lets time go on, may.
+			// A guest may compute for as long if it lets simulated time
+			// advance.
 			for range 12 {
 				_, err := left.slot.Park(ctx, bridge.Wait{Timeout: bridge.Microsecond})
 				require.NoError(t, err)
@@ -351,7 +352,7 @@ func TestStallingGuest(t *testing.T) {
 	}
 }
 
-// What was rung before the doorbell was taken away is carried out.
+// A doorbell that was rung before its page was withdrawn is served.
 func TestDoorbellTakenBack(t *testing.T) {
 	for range 20 {
 		ctx := limited(t, time.Minute)
@@ -374,7 +375,7 @@ func TestDoorbellTakenBack(t *testing.T) {
 		there, err := other.Memory(1)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return bridge.LoadWord(there.Linear(), targetAt) == 4711 }, 20*time.Second, time.Millisecond)
-		// And nothing after it.
+		// A doorbell after the withdrawal is a violation.
 		require.NoError(t, slot.Post(ctx, ring))
 		_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Never})
 		require.ErrorIs(t, err, bridge.ErrViolation)
@@ -383,7 +384,7 @@ func TestDoorbellTakenBack(t *testing.T) {
 	}
 }
 
-// What a guest posted together with a violation does not reach the card.
+// Commands that a guest posted together with a violation do not reach the card.
 func TestViolatorIsNotServed(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, _, conn, slot := guestThread(t, ctx, sim.Timed)
@@ -407,7 +408,7 @@ func TestViolatorIsNotServed(t *testing.T) {
 	require.Zero(t, r.Status())
 }
 
-// Nobody but the simulator writes the header, whatever it tries.
+// A guest cannot write the header in any of these ways.
 func TestHeaderIsReadOnly(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
@@ -438,7 +439,7 @@ func TestHeaderIsReadOnly(t *testing.T) {
 		require.ErrorIs(t, unix.Mprotect(view, unix.PROT_READ|unix.PROT_WRITE), unix.EACCES)
 		require.NoError(t, unix.Munmap(view))
 	}
-	// Bell and bank are written by design, but nobody makes them smaller.
+	// A guest may write bell and bank, but it cannot shrink them.
 	for _, fd := range fds[1:] {
 		require.ErrorIs(t, unix.Ftruncate(fd, 0), unix.EPERM)
 	}

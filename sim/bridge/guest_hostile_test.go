@@ -80,8 +80,8 @@ func TestGarbageInTheSlotPage(t *testing.T) {
 	}
 }
 
-// A thread that waits does nothing else; if it could, wall time would decide
-// when.
+// A waiting thread may neither post nor change its wait. Otherwise wall time
+// would decide when that takes effect.
 func TestGarbageWhileWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		scribble func(b []byte)
@@ -166,7 +166,7 @@ func TestGuestWithoutMeasure(t *testing.T) {
 	}
 }
 
-// Garbage in slot, ring, bell and socket ends who wrote it and nobody else.
+// Garbage in slot, ring, bell and socket ends only the guest that wrote it.
 func TestHostileGuest(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {

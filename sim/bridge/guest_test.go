@@ -267,13 +267,13 @@ func TestGuestViolations(t *testing.T) {
 	}
 }
 
-// violation is what a guest does, and the reason of its end.
+// violation is an action of a guest, and the reason for which the guest ends.
 type violation struct {
 	name    string
 	command bridge.Command
 	wait    *bridge.Wait
 	mode    sim.Mode // both if empty
-	want    string   // empty: it may
+	want    string   // empty: the action is allowed
 }
 
 func violations() []violation {
@@ -363,7 +363,7 @@ func (c violation) run(t *testing.T, mode sim.Mode) {
 	for _, part := range []string{c.want, fmt.Sprintf("process %d ('guest-0', guest %d on node 0 'a')", os.Getpid(), g.ID), "thread 'left'"} {
 		require.Contains(t, stop.Text, part)
 	}
-	// So does every later call, and the owner is notified. Nobody else is.
+	// So does every later call. Only the owner is notified.
 	require.ErrorIs(t, slot.Post(ctx), bridge.ErrViolation)
 	_, err = conn.Attach(ctx, 0, 5, "more")
 	require.ErrorIs(t, err, bridge.ErrViolation)

@@ -67,8 +67,9 @@ func residentBytes(t *testing.T, f *sim.Fabric) int {
 	return pages * os.Getpagesize()
 }
 
-// Processes come, send as many messages as they may to one that never receives,
-// and leave. The simulator does not grow, and their messages end nobody.
+// Processes join, send as many messages as they may to a process that never
+// receives, and leave. The simulator does not grow, and no process ends because
+// of their messages.
 func TestMessagesOfProcessesThatLeft(t *testing.T) {
 	visits := 40
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -117,7 +118,7 @@ func TestMessagesOfProcessesThatLeft(t *testing.T) {
 	require.Equal(t, layout.BridgeReasonDeadline, wake.Reason, "more than are kept")
 }
 
-// What a process that died has sent and nobody has received goes with it.
+// Unreceived messages of a process that died are dropped.
 func TestMessagesOfOneThatDied(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, _, conn, slot := guestThread(t, ctx, sim.Free)
@@ -137,8 +138,8 @@ func TestMessagesOfOneThatDied(t *testing.T) {
 	require.Equal(t, layout.BridgeReasonDeadline, wake.Reason)
 }
 
-// A message for a rank that nobody has is dropped; its sender is notified and
-// goes on.
+// A message for a rank without a thread is dropped. Its sender is notified and
+// continues.
 func TestMessageToNobody(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {

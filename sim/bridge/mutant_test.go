@@ -16,8 +16,8 @@ import (
 	"hvia/sim/verilate"
 )
 
-// programVariable is the simulator that the tests of guests run instead of the
-// one that they build.
+// programVariable is the environment variable with the path of a simulator. The
+// tests of guests run it instead of building one.
 const programVariable = "HVIA_BRIDGE_GUEST_PROGRAM"
 
 func echoProgram(t testing.TB) string {
@@ -30,7 +30,7 @@ func echoProgram(t testing.TB) string {
 	return program
 }
 
-// A simulator that lets guests do what they may not is found out by the tests.
+// The tests catch a simulator that lets guests do what they may not do.
 func TestMutantGuestIsCaught(t *testing.T) {
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
 		t.Skip("builds simulators with injected bugs: make mutants")

@@ -13,11 +13,12 @@ import (
 	"hvia/layout"
 )
 
-// abortLimit is how long an aborted wait gives the simulator to end it.
+// abortLimit bounds the wall time in which the simulator must end an aborted
+// wait.
 const abortLimit = 2 * time.Second
 
-// noWait is the number of no wait: the value of Abort when none is to end. A
-// slot's first wait, which the simulator makes, has the next number.
+// noWait is the value of Abort when no wait is to end. No wait has this number:
+// a slot's first wait, which the simulator makes, has the next one.
 const noWait = 0
 
 // Range is a range of physical host memory.
@@ -482,9 +483,9 @@ func (s *Slot) Detach() error {
 	s.conn.mu.Lock()
 	delete(s.conn.slots, s)
 	s.conn.mu.Unlock()
-	// Checked before the others go on without this thread: what stops them
-	// later is not its error, and wall time would decide whether it is seen
-	// here.
+	// Checked before the other threads continue without this one: an error that
+	// stops them later does not belong to it, and wall time would decide
+	// whether it is seen here.
 	err := s.conn.check()
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateDetached))

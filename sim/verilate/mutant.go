@@ -19,8 +19,9 @@ type Mutant struct {
 	New  string
 }
 
-// Mutate returns the absolute paths of a build's sources. A file that mutants
-// name is copied to folder with their faults, and the copy's path is returned.
+// Mutate returns the absolute paths of a build's sources. It copies each file
+// that a mutant names to folder, injects the bugs there, and returns the path
+// of the copy.
 func Mutate(root, folder string, files []string, mutants []Mutant) ([]string, error) {
 	text := map[string]string{}
 	for _, m := range mutants {

@@ -27,9 +27,9 @@ func yosysVersion() (string, error) {
 	return string(version), nil
 }
 
-// netlist has Yosys read the design files of rtl and write what it makes of
-// them to path. It returns the sources to build instead: Verilator's control
-// files and the netlist. Signals keep their names, and so do instances.
+// netlist has Yosys read the design files of rtl and write their netlist to
+// path. It returns the sources to build instead: Verilator's control files and
+// the netlist. Signals and instances keep their names.
 func netlist(ctx context.Context, spec Spec, rtl []string, path string) ([]string, error) {
 	yosys, err := exec.LookPath("yosys")
 	if err != nil {

@@ -47,7 +47,7 @@ func TestForProfile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before.ModTime(), after.ModTime(), "%s was written again", path)
 	}
-	// What was given is left alone, and the two are different builds.
+	// ForProfile does not change its input, and the two are different builds.
 	require.Equal(t, profile.SVFile, spec.RTL[1])
 	require.Len(t, spec.Extra, 1)
 	base, _, err := verilate.Cached(spec)

@@ -65,7 +65,7 @@ var Rooms = map[string]Room{
 	"driver/card":  {Uses: []string{"layout", "att", "host", "sim/bridge"}, Library: true},
 	"driver/tcpip": {Uses: []string{"layout$", "host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
 
-	// What is written and read does not know how it was measured.
+	// Reports do not depend on how their numbers were measured.
 	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},
 
 	// The experiments, each without the others; the digests run them all.

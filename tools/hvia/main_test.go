@@ -246,7 +246,7 @@ func digestTable(frames, wakes string) *digests.Table {
 	}}}
 }
 
-// A terminal shows progress on stderr, and no trace of it stays.
+// A terminal shows progress on stderr and clears it at the end.
 func TestProgressOnTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -18,8 +18,8 @@ var wrongByte = verilate.Mutant{
 	File: "rtl/host/hvia_dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
 }
 
-// WrongByteSimulator builds the simulator with that card. It takes minutes, so
-// only 'make mutants' and 'make test-long' do it.
+// WrongByteSimulator builds the simulator with the bug wrongByte. It takes
+// minutes, so only 'make mutants' and 'make test-long' do it.
 func WrongByteSimulator(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {

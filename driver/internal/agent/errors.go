@@ -31,9 +31,9 @@ func (a *Agent) nextError(n *nic, r *call.Reply) error {
 	return nil
 }
 
-// showErrors publishes since when an error is queued for a NIC handle. It
-// publishes the time and not a flag, so that a thread that polls at the instant
-// of the change decides the same whichever of the two ran first.
+// showErrors publishes the time since which an error is queued for a NIC
+// handle. It is a time and not a flag so that the result of a poll at the
+// instant of the change does not depend on which of the two ran first.
 func (a *Agent) showErrors(of *nic) {
 	p, at := of.process, call.ErrorsWord(of.id)
 	if p.ended {

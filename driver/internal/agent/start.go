@@ -34,7 +34,7 @@ func NodeMAC(node int) layout.MAC {
 	return layout.MAC{0x02, 0x48, 0x56, 0x49, byte(node >> 8), byte(node)}
 }
 
-// HostConfig configures a node's host side. The zero value of a field takes the
+// Config configures a node's host side. The zero value of a field takes the
 // default.
 type Config struct {
 	Memory    *mem.Memory

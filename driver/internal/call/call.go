@@ -172,7 +172,7 @@ func Decode(b []byte) (Request, error) {
 func (q *Request) AskedText() string { return string(q.Asked[:q.AskedLength]) }
 func (q *Request) OwnText() string   { return string(q.Own[:q.OwnLength]) }
 
-// putReply stores a reply in a slot, the request's ID last.
+// PutReply stores a reply in a slot. It writes the request's ID last.
 func PutReply(slot []byte, id uint32, r *Reply, err error) {
 	text := ""
 	r.Code = codeOf(err)

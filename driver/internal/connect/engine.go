@@ -136,7 +136,7 @@ type connection struct {
 	remote    uint32 // the other side's, 0 = unknown
 	cookie    uint64
 	peer      layout.MAC
-	waiter    uint32 // owner of the program, for undecided ones
+	waiter    uint32 // owner of the wait that received an undecided request
 	endpoint  Endpoint
 	attached  bool // endpoint belongs to this connection
 	theirs    Attributes

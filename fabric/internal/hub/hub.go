@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub is the protocol between a program and the service of a fabric,
-// and the place where they meet: one JSON object per packet of a Unix socket,
-// with descriptors beside it.
+// Package hub is the protocol between a program and the service of a fabric. It
+// also names the Unix socket on which they meet. Each packet is one JSON
+// object, with file descriptors beside it.
 package hub
 
 import (

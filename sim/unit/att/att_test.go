@@ -212,7 +212,8 @@ func TestSkippingIsExact(t *testing.T) {
 	}
 }
 
-// A translation alone: from the request's first clock to the answer.
+// TestLatency measures single translations, from the request's first clock to
+// the response.
 func TestLatency(t *testing.T) {
 	program := unit.Build(t, spec(t))
 	l := latency(t, program, unit.Seed(t), 0)
@@ -225,7 +226,7 @@ func TestLatency(t *testing.T) {
 	t.Logf("with NoAttOverlap: %v", k.cold)
 	require.Empty(t, k.warm, "a level-1 entry was kept")
 	require.Equal(t, l.cold.median(), k.cold.median())
-	// An SDRAM with a third of the speed is no faster in any case.
+	// A slow SDRAM makes even the fastest translation slower.
 	s := latency(t, program, unit.Seed(t), 1<<layout.StrapSlowSdram)
 	t.Logf("with SlowSdram: cold %v, warm %v", s.cold, s.warm)
 	require.Greater(t, s.cold.quantile(0), l.cold.quantile(0))

@@ -458,7 +458,8 @@ func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 		}
 	}
 	if kind == opReset {
-		// What was half written is unknown, and the card must not use it.
+		// The content of a partial write is unknown, and the card must not use
+		// it.
 		g.before.limit, g.after.limit = 0, 0
 		g.current = false
 		g.res.resets++

@@ -507,7 +507,8 @@ func TestAgentRestart(t *testing.T) {
 		_, err = card.Command(layout.CommandOpcodeNop, nil)
 		require.NoError(t, err)
 		for range 5 {
-			// Frames to an unknown address are in flight when it is stopped.
+			// Frames to an unknown address are in flight when the card is
+			// stopped.
 			require.NoError(t, card.Send(make([]byte, layout.MaxFrame)))
 		}
 		require.NoError(t, thread.Sleep(host.Time(i)*7*host.Microsecond))

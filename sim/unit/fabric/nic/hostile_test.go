@@ -172,8 +172,8 @@ func hostileRing(n *nic) {
 		n.equal(uint32(done), n.await(&n.tx), "status")
 	}
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
-	// What the firmware has not seen belongs to the old ring, and so does the
-	// part of a frame already read.
+	// Entries that the firmware has not seen belong to the old ring, and so
+	// does the part of a frame already read.
 	for _, wait := range []host.Time{0, params.NICTransmitTime / 2, params.NICTransmitTime, params.NICTransmitTime + 2*host.Microsecond} {
 		for range 3 {
 			n.fill(&n.tx, p, 500|more)

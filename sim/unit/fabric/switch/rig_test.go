@@ -258,7 +258,8 @@ func (h hop) damaged() bool {
 	return h.faults>>layout.WireFaultCorrupt&1 != 0 || h.faults>>layout.WireFaultTruncate&1 != 0
 }
 
-// counted are the counts of a direction whose wire duplicates nothing.
+// counted returns the expected counts of a direction. The wire must not
+// duplicate frames.
 func counted(hops []hop) (c bridge.WireCounts) {
 	for _, h := range hops {
 		c.Sent++

@@ -114,7 +114,8 @@ type app struct {
 func Main(args []string, t Terminal, e Experiments) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second Ctrl-C ends the process at once, should a verb not listen.
+	// A second Ctrl-C ends the process at once, even if a verb ignores the
+	// first.
 	context.AfterFunc(ctx, stop)
 
 	a := &app{Terminal: t, Experiments: e, args: args}

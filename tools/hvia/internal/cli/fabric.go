@@ -175,8 +175,8 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 	return s.Wait()
 }
 
-// background starts this command in another process without this terminal, and
-// waits until it serves.
+// background starts this command in another process, detached from the
+// terminal, and waits until the service is ready.
 func (a *app) background(ctx context.Context, c service.Config) error {
 	// The build can take minutes, and its progress must show here.
 	if _, err := a.BuildProfile(ctx, c.Fabric.Profile); err != nil {
