@@ -258,7 +258,7 @@ func TestPeersTimeOutUnconfirmed(t *testing.T) {
 	w.quiet(t)
 }
 
-// TestConnectionsOverABadWire for peers.
+// TestConnectionsOverALossyLink for peers.
 func TestPeersOverABadWire(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		loss := rapid.IntRange(0, 60).Draw(r, "loss")
