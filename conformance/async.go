@@ -23,7 +23,7 @@ var lostCases = []Scenario{
 func (e *Env) loseAll() (list []*vipl.VI, err error) {
 	for i := range e.NIC.Query().MaxVI {
 		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
-		step(e.connect(v, 1), "connection %d", i)
+		Step(e.connect(v, 1), "connection %d", i)
 		list = append(list, v)
 	}
 	check(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("connected")))
@@ -81,8 +81,8 @@ func lostServer(e *Env) error {
 	for i := range e.NIC.Query().MaxVI {
 		v := must(e.NIC.CreateVI(e.T, vipl.VIAttributes{}))
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, host.Second)
-		step(err, "connection %d", i)
-		step(r.Accept(e.T, v), "connection %d", i)
+		Step(err, "connection %d", i)
+		Step(r.Accept(e.T, v), "connection %d", i)
 	}
 	if _, ok, err := e.T.Receive(host.Second); err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("the client has connected: %v", ok))

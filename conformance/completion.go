@@ -174,7 +174,7 @@ func cqLifeClient(e *Env) error {
 	var made []*vipl.CQ
 	for range q.MaxCQ {
 		c, err := e.NIC.CreateCQ(e.T, 2)
-		step(err, "completion queue %d", len(made))
+		Step(err, "completion queue %d", len(made))
 		made = append(made, c)
 	}
 	e.Is("one more than there are", create(2), vipl.ErrResource)
@@ -443,7 +443,7 @@ func notifyServer(e *Env) error {
 	check(p.Meet(0))
 	for len(reported) < notified-2 {
 		before := len(reported)
-		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", before)
+		Step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", before)
 		e.That("as many as were reported", len(reported) > before)
 	}
 	check(p.Quiet())
@@ -471,7 +471,7 @@ func notifyServer(e *Env) error {
 	err := p.Mem.Poll(e.T, 8000, 4, 2*host.Millisecond, func() bool { return len(reported) == notified })
 	e.That("poll ends by its timeout", err == nil || errors.Is(err, vipl.ErrTimeout))
 	for len(reported) < notified {
-		step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(reported))
+		Step(e.NIC.NotifyWait(e.T, host.Second), "notification %d", len(reported))
 	}
 	e.That("in order", slices.Equal(reported, posted[:notified]))
 	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
@@ -505,7 +505,7 @@ func (p *Peer) notifyEntries(tied *Peer, c *vipl.CQ) {
 	e.Is("register", c.Notify(e.T, handler), nil)
 	check(p.Meet(0))
 	for entries < notified {
-		step(e.NIC.NotifyWait(e.T, host.Second), "entry %d", entries)
+		Step(e.NIC.NotifyWait(e.T, host.Second), "entry %d", entries)
 	}
 	e.Is("disconnect", tied.VI.Disconnect(e.T), nil)
 	e.Is("destroy the VI", tied.VI.Destroy(e.T), nil)

@@ -149,7 +149,7 @@ func functionPartner(e *Env) error {
 		if words[0] == "end" {
 			return nil
 		}
-		step(e.partner(words), "%s", m.Data)
+		Step(e.partner(words), "%s", m.Data)
 	}
 }
 

@@ -187,7 +187,7 @@ func entryHabit(e *Env) error {
 	var sends, receives int
 	for sends+receives < 2*habitMessages {
 		got, err := c.Wait(e.T, host.Second)
-		step(err, "after %d sends and %d receives", sends, receives)
+		Step(err, "after %d sends and %d receives", sends, receives)
 		e.That("the VI of the entry", got.VI == p.VI)
 		d, err := got.Done(e.T)
 		e.Is("descriptor of the entry", err, nil)

@@ -36,7 +36,7 @@ func runCard(t *testing.T, seed uint64, mains ...Main) bridge.Digest {
 func TestProgramEndsAtAFailedStep(t *testing.T) {
 	err := Program(0, "", func(e *Env) error {
 		e.That("noted before", false)
-		step(errors.New("no memory"), "post %d", 3)
+		Step(errors.New("no memory"), "post %d", 3)
 		return nil
 	}).Main(nil, nil)
 	require.ErrorContains(t, err, "noted before")

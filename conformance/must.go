@@ -40,8 +40,8 @@ func Check(err error) {
 
 func check(err error) { Check(err) }
 
-// step is [Check] with the name of the step.
-func step(err error, format string, args ...any) {
+// Step is [Check] with the name of the step.
+func Step(err error, format string, args ...any) {
 	if err != nil {
 		stop(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 	}

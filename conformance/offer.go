@@ -58,7 +58,7 @@ func (p *Peer) writeOffered(r vipl.RemoteRegion, value byte) error {
 }
 
 func (p *Peer) written(what string, r *vipl.Region, value byte) error {
-	step(r.Poll(p.T, 63, 1, host.Second, func() bool { return r.Bytes()[63] == value }), "%s", what)
+	Step(r.Poll(p.T, 63, 1, host.Second, func() bool { return r.Bytes()[63] == value }), "%s", what)
 	for i, b := range r.Bytes()[:64] {
 		p.That(fmt.Sprintf("%s: byte %d is %#x, want %#x", what, i, b, value), b == value)
 	}

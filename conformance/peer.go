@@ -36,7 +36,7 @@ func peerProgram(node int) Main {
 			}
 			check(p.VI.ConnectPeerRequest(e.T, addresses[node], addresses[1-node], host.Second))
 			theirs, err := p.VI.ConnectPeerWait(e.T)
-			step(err, "round %d", round)
+			Step(err, "round %d", round)
 			p.InState("after the wait", vipl.Connected)
 			again, err := p.VI.ConnectPeerDone(e.T)
 			e.Is("done after the wait", err, nil)
@@ -181,7 +181,7 @@ func changeUnderWritesServer(e *Env) error {
 	p := must(e.Serve(Writable))
 	check(p.Tell(0))
 	for i := range changesUnderWrites {
-		step(e.NIC.SetMemAttributes(e.T, p.Mem.Address(), p.Mem.Handle(), vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}), "change %d", i)
+		Step(e.NIC.SetMemAttributes(e.T, p.Mem.Address(), p.Mem.Handle(), vipl.MemAttributes{EnableRDMAWrite: i%2 == 1}), "change %d", i)
 		check(e.T.Sleep(host.Time(7+i) * host.Microsecond))
 	}
 	check(errors.Join(p.awaits("written"), p.step(0, "changed")))

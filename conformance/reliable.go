@@ -320,7 +320,7 @@ func (p *Peer) broken(what string, before []layout.AsyncError) {
 
 // retire checks that a broken VI reports nothing more, and destroys it.
 func (p *Peer) retire(what string, node int) error {
-	step(p.Meet(node), "%s", what)
+	Step(p.Meet(node), "%s", what)
 	p.ended(what)
 	p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
 	p.InState(what+": disconnected", vipl.Idle)
@@ -334,8 +334,8 @@ func breakClient(e *Env, a vipl.VIAttributes, all []breach) error {
 	to := must(first.hearTargets())
 	for _, b := range all {
 		p, err := first.Another(a, 0)
-		step(err, "%s", b.name)
-		step(p.Meet(1), "%s", b.name)
+		Step(err, "%s", b.name)
+		Step(p.Meet(1), "%s", b.name)
 		waiting := must(p.Receive(4096, 8))
 		d := p.Next()
 		check(b.send(d, p, to))
@@ -378,7 +378,7 @@ func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
 			own.EnableRDMARead, own.EnableRDMAWrite = false, false
 		}
 		p, err := first.Another(own, 16)
-		step(err, "%s", b.name)
+		Step(err, "%s", b.name)
 		var d, behind *vipl.Descriptor
 		if b.receive != nil {
 			d = p.Next()
@@ -386,7 +386,7 @@ func breakServer(e *Env, a vipl.VIAttributes, all []breach) error {
 			check(p.VI.PostRecv(p.T, d))
 			behind = must(p.Receive(0, breachBytes))
 		}
-		step(p.Meet(0), "%s", b.name)
+		Step(p.Meet(0), "%s", b.name)
 		p.broken(b.name, b.server)
 		if b.receive != nil {
 			e.That(b.name+": the card has completed all", d.Status()&vipl.DescriptorDone != 0 && behind.Status()&vipl.DescriptorDone != 0)

@@ -182,7 +182,7 @@ func casePrograms(cases []Case, q vipl.NICAttributes, report func(Result)) []fab
 			for i, c := range cases {
 				need := missing(q, c.Needs)
 				report(result(c.Function, c.When, need, f.play(fmt.Sprintf("case-%d", i), c, need)))
-				step(f.renew(), "after %s, %s", c.Function, c.When)
+				Step(f.renew(), "after %s, %s", c.Function, c.When)
 			}
 			close(later)
 			return errors.Join(e.T.Send(host.ThreadID{Node: 1, Rank: 1}, []byte("end")), e.T.Send(host.ThreadID{Node: 0, Rank: 2}, nil))

@@ -45,7 +45,7 @@ func manyClient(e *Env) error {
 		d := must(q.Receive(64*i, 64))
 		p.posted = q.posted
 		receives = append(receives, d)
-		step(q.Redial(1), "connection %d", i)
+		Step(q.Redial(1), "connection %d", i)
 	}
 	check(p.step(1, "connected"))
 	// All VIs are connected. The last one replies first.
@@ -73,8 +73,8 @@ func manyServer(e *Env) error {
 		p.posted = q.posted
 		receives = append(receives, d)
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
-		step(err, "connection %d", i)
-		step(r.Accept(e.T, v), "connection %d", i)
+		Step(err, "connection %d", i)
+		Step(r.Accept(e.T, v), "connection %d", i)
 	}
 	check(p.awaits("connected"))
 	for i := len(list) - 1; i >= 0; i-- {
@@ -94,7 +94,7 @@ func deepServer(e *Env) error {
 	var list []*vipl.Descriptor
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Receive(16*i, 16)
-		step(err, "receive %d", i)
+		Step(err, "receive %d", i)
 		list = append(list, d)
 	}
 	_, err := p.Receive(0, 16)
@@ -120,7 +120,7 @@ func deepClient(e *Env) error {
 		must(p.Send(16*i, 8+i%8))
 	}
 	for i := range vipl.MaxDescriptorsPerQueue {
-		step(errOf(p.VI.SendWait(e.T, host.Second)), "send %d", i)
+		Step(errOf(p.VI.SendWait(e.T, host.Second)), "send %d", i)
 	}
 	return errors.Join(p.step(1, "sent"), p.Settled(1))
 }
@@ -134,7 +134,7 @@ func regionsClient(e *Env) error {
 	var list []*vipl.Region
 	for i := range scaleRegions - 2 { // the peer has two regions
 		r, err := e.NIC.RegisterMem(e.T, p.buf.Address()+uint64(i%19)*4096+uint64(i%7), 4090, vipl.MemAttributes{})
-		step(err, "region %d", i)
+		Step(err, "region %d", i)
 		list = append(list, r)
 	}
 	e.Is("one region more", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), vipl.ErrResource)
@@ -142,10 +142,10 @@ func regionsClient(e *Env) error {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, list[i].Segment(0, 4090))
 		check(p.VI.PostSend(e.T, d))
-		step(errOf(p.VI.SendWait(e.T, host.Second)), "write from region %d", i)
+		Step(errOf(p.VI.SendWait(e.T, host.Second)), "write from region %d", i)
 	}
 	for i, r := range list {
-		step(r.Deregister(e.T), "region %d", i)
+		Step(r.Deregister(e.T), "region %d", i)
 	}
 	e.Is("after a slot is free", errOf(e.NIC.RegisterMem(e.T, p.buf.Address(), 1, vipl.MemAttributes{})), nil)
 	return p.Settled(1)

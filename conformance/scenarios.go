@@ -118,8 +118,8 @@ func pingClient(e *Env) error {
 	to := must(p.exchange(1))
 	source := must(p.Source())
 	for i, r := range rounds() {
-		step(p.play(r, i, source, to), "round %d %+v", i, r)
-		step(p.expect(r, i+1000), "round %d", i)
+		Step(p.play(r, i, source, to), "round %d %+v", i, r)
+		Step(p.expect(r, i+1000), "round %d", i)
 	}
 	return p.Settled(1)
 }
@@ -129,8 +129,8 @@ func pongServer(e *Env) error {
 	to := must(p.exchange(0))
 	source := must(p.Source())
 	for i, r := range rounds() {
-		step(p.expect(r, i), "round %d", i)
-		step(p.play(r, i+1000, source, to), "round %d %+v", i, r)
+		Step(p.expect(r, i), "round %d", i)
+		Step(p.play(r, i+1000, source, to), "round %d %+v", i, r)
 	}
 	return p.Settled(0)
 }
@@ -170,7 +170,7 @@ func queueClient(e *Env) error {
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Write(i%3, 1+i%5, to, 8*i)
-		step(err, "post %d", i)
+		Step(err, "post %d", i)
 		posted = append(posted, d)
 	}
 	over := p.Next()
@@ -185,7 +185,7 @@ func queueClient(e *Env) error {
 	e.That("the send queue is not empty, the receive queue is", !info.SendQueueEmpty && info.ReceiveQueueEmpty)
 	for i, want := range posted {
 		d, err := p.VI.SendWait(p.T, host.Second)
-		step(err, "descriptor %d", i)
+		Step(err, "descriptor %d", i)
 		e.That(fmt.Sprintf("descriptor %d in order", i), d == want)
 		// The memory belongs to the program again: the card must not write it
 		// any more.
@@ -205,7 +205,7 @@ func queueClient(e *Env) error {
 			check(p.T.Charge(host.Time(burst) * 300 * host.Nanosecond))
 		}
 		for range burst {
-			step(errOf(p.VI.SendWait(p.T, host.Second)), "burst of %d", burst)
+			Step(errOf(p.VI.SendWait(p.T, host.Second)), "burst of %d", burst)
 		}
 	}
 	return p.Settled(1)
@@ -453,7 +453,7 @@ func viClient(e *Env) error {
 	made := []*vipl.VI{v}
 	for len(made) < q.MaxVI {
 		v, err := e.NIC.CreateVI(e.T, vipl.VIAttributes{})
-		step(err, "VI %d", len(made))
+		Step(err, "VI %d", len(made))
 		made = append(made, v)
 	}
 	e.Is("one too many", create(vipl.VIAttributes{}), vipl.ErrResource)
@@ -568,7 +568,7 @@ func isolationClient(e *Env) error {
 				check(bad.T.Write(layout.PciBar1Base+uint32(bad.VI.Index())*layout.DoorbellPageBytes+layout.DoorbellSend, 0x33))
 			}
 		}
-		step(errOf(p.VI.SendWait(p.T, host.Second)), "the good VI, message %d", i)
+		Step(errOf(p.VI.SendWait(p.T, host.Second)), "the good VI, message %d", i)
 		// Send no faster than the receiver can store: an overrun would not be
 		// the other VI's fault.
 		check(p.T.Sleep(20 * host.Microsecond))
@@ -669,7 +669,7 @@ func endpointProgram(e *Env, node int) error {
 		if node == 0 {
 			check(write())
 		}
-		step(p.Poll(e.T, 7999, byte(i+1), host.Second), "message %d", i)
+		Step(p.Poll(e.T, 7999, byte(i+1), host.Second), "message %d", i)
 		want := Pattern(3000, i+1-node)
 		want[2999] = byte(i + 1)
 		e.That(fmt.Sprintf("message %d", i), bytes.Equal(p.Bytes()[5000:8000], want))

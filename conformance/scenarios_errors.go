@@ -78,7 +78,7 @@ func localErrorClient(e *Env) error {
 		d := p.Next()
 		d.SetRDMAWrite(to.Address, to.Handle, good)
 		c.set(d)
-		step(p.VI.PostSend(p.T, d), "%s", c.name)
+		Step(p.VI.PostSend(p.T, d), "%s", c.name)
 		// Post a good descriptor right behind the bad one.
 		must(p.Write(0, 4, to, bufferBytes-4))
 		got, err := p.VI.SendWait(p.T, host.Second)
@@ -182,12 +182,12 @@ func remoteErrorServer(e *Env) error {
 	clean := func(name string) { e.That(name+": nothing was written", bytes.Equal(b[:marker], make([]byte, marker))) }
 	protection := func(name string, vi int) error {
 		a, err := p.asyncError()
-		step(err, "%s", name)
+		Step(err, "%s", name)
 		e.That(fmt.Sprintf("%s: a protection error on VI %d, not %+v", name, vi, a), a.Code == layout.AsyncErrorRDMAWriteProtection && a.VI == vi)
 		return nil
 	}
 	for i, c := range remoteCases {
-		step(p.Mem.Poll(p.T, marker, 1, host.Second, func() bool { return b[marker] == byte(i+1) }), "%s, then a good one", c.name)
+		Step(p.Mem.Poll(p.T, marker, 1, host.Second, func() bool { return b[marker] == byte(i+1) }), "%s, then a good one", c.name)
 		clean(c.name)
 		check(protection(c.name, p.VI.Index()))
 		check(p.T.Send(host.ThreadID{Node: 0, Rank: 1}, []byte("next")))

@@ -288,7 +288,7 @@ func floodedClient(e *Env) error {
 			check(p.VI.PostSend(p.T, d))
 		}
 		for k := i; k < i+batch; k++ {
-			step(errOf(p.VI.SendWait(p.T, host.Second)), "message %d", k)
+			Step(errOf(p.VI.SendWait(p.T, host.Second)), "message %d", k)
 		}
 	}
 	return p.Settled(1)
@@ -311,7 +311,7 @@ func receiveQueueServer(e *Env) error {
 	posted := make([]*vipl.Descriptor, 0, vipl.MaxDescriptorsPerQueue)
 	for i := range vipl.MaxDescriptorsPerQueue {
 		d, err := p.Receive(64*i, 16)
-		step(err, "post %d", i)
+		Step(err, "post %d", i)
 		posted = append(posted, d)
 	}
 	over := p.Next()

@@ -122,7 +122,7 @@ func receiveErrorServer(e *Env) error {
 		if c.change != nil {
 			c.change(d)
 		}
-		step(p.VI.PostRecv(p.T, d), "%s", c.name)
+		Step(p.VI.PostRecv(p.T, d), "%s", c.name)
 		// Post a good descriptor right behind the bad one.
 		behind := must(p.Receive(bufferBytes-8, 8))
 		check(p.Meet(0))
@@ -201,7 +201,7 @@ func gatherErrorClient(e *Env) error {
 			Raw(d).SetLength(uint32(c.length))
 		}
 		check(p.Meet(1))
-		step(p.VI.PostSend(p.T, d), "%s", c.name)
+		Step(p.VI.PostSend(p.T, d), "%s", c.name)
 		behind := p.Next()
 		check(behind.SetSend(p.Mem.Segment(0, 8)))
 		behind.AttachImmediate(77)

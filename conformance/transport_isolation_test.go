@@ -101,7 +101,7 @@ func breaks(before host.Time, sent outcome, reported []layout.AsyncError) (clien
 			p.Sent(what, d, sent)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
 			check(p.until(again(k)))
-			step(p.Redial(1), "%s", what)
+			Step(p.Redial(1), "%s", what)
 		}
 		return nil
 	}
@@ -110,7 +110,7 @@ func breaks(before host.Time, sent outcome, reported []layout.AsyncError) (clien
 			what := fmt.Sprintf("break %d", k)
 			p.broken(what, reported)
 			p.Is(what+": disconnect", p.VI.Disconnect(p.T), nil)
-			step(p.Again(), "%s", what)
+			Step(p.Again(), "%s", what)
 		}
 		return nil
 	}

@@ -48,14 +48,14 @@ func (x *manyReads) client(e *Env) error {
 	for i := 1; i < x.vis; i++ {
 		v := must(e.NIC.CreateVI(e.T, reliableRights(x.level)))
 		q := &Peer{Env: e, VI: v, Mem: p.Mem, descriptors: p.descriptors}
-		step(q.Redial(1), "connection %d", i)
+		Step(q.Redial(1), "connection %d", i)
 		list = append(list, q)
 	}
 	begin := e.T.Now()
 	for i, q := range list {
 		d := p.Next()
 		d.SetRDMARead(to.Address, to.Handle, memory.Segment(i*x.n, x.n))
-		step(q.VI.PostSend(e.T, d), "VI %d", i)
+		Step(q.VI.PostSend(e.T, d), "VI %d", i)
 	}
 	for i, q := range list {
 		if _, err := q.VI.SendWait(e.T, 2*host.Second); err != nil {
@@ -78,8 +78,8 @@ func (x *manyReads) server(e *Env) error {
 	for i := 1; i < x.vis; i++ {
 		v := must(e.NIC.CreateVI(e.T, reliableRights(x.level)))
 		r, err := e.NIC.ConnectWait(e.T, vipl.NetAddress{Discriminator: "test"}, 5*host.Second)
-		step(err, "connection %d", i)
-		step(r.Accept(e.T, v), "connection %d", i)
+		Step(err, "connection %d", i)
+		Step(r.Accept(e.T, v), "connection %d", i)
 	}
 	return p.Settled(0)
 }

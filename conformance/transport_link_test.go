@@ -86,7 +86,7 @@ func TestTransportWithoutLink(t *testing.T) {
 		link, lost, others := splitEvents(all)
 		e.That(fmt.Sprintf("reported: %v", all), slices.Equal(link, linkEvents) && len(lost) == 0 && others == 0)
 		q, err := p.Another(Writable, 100)
-		step(err, "with the link again")
+		Step(err, "with the link again")
 		d := must(q.Write(0, n, to, 0))
 		q.Sent("with the link again", d, outcome{operation: layout.StatusOperationRDMAWrite, length: n})
 		return q.Meet(1)

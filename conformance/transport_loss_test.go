@@ -237,7 +237,7 @@ func (x *transfer) await(p *Peer, r transferRound, memory *vipl.Region) error {
 		// memory.
 		m := r.messages[len(r.messages)-1]
 		last := Pattern(m.n, m.number)[m.n-1]
-		step(memory.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return memory.Bytes()[m.at+m.n-1] == last }), "the end of message %d", m.number)
+		Step(memory.Poll(p.T, m.at+m.n-1, 1, host.Second, func() bool { return memory.Bytes()[m.at+m.n-1] == last }), "the end of message %d", m.number)
 	}
 	check(r.holds(memory.Bytes()))
 	return p.Meet(0)

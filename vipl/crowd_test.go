@@ -179,7 +179,7 @@ func (s *crowdSide) serve(t *host.Thread) error {
 		if !ok || got.Receive != (c == s.receive) {
 			return fmt.Errorf("an entry of VI %d, of the receive queue: %v", got.VI.Index(), got.Receive)
 		}
-		step(s.take(t, m, got.Receive), "VI %d", got.VI.Index())
+		conformance.Step(s.take(t, m, got.Receive), "VI %d", got.VI.Index())
 	}
 	return nil
 }

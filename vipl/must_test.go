@@ -2,28 +2,11 @@
 
 package vipl_test
 
-import (
-	"fmt"
+import "hvia/conformance"
 
-	"hvia/conformance"
-)
-
-// The helpers of package conformance for programs whose steps must succeed.
-
-func check(err error) { conformance.Check(err) }
-
-func step(err error, format string, args ...any) {
-	if err != nil {
-		check(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
-	}
-}
+var check = conformance.Check
 
 func must[T any](v T, err error) T {
 	check(err)
 	return v
-}
-
-func must2[T, U any](v T, w U, err error) (T, U) {
-	check(err)
-	return v, w
 }

@@ -43,8 +43,8 @@ func pairClient(name string) conformance.Main {
 			}
 			value := byte(i%255 + 1)
 			p.Bytes()[3] = value
-			step(p.Write(e.T, 0, 4, 1024, 10*host.Second), "round %d", i)
-			step(p.Poll(e.T, 2048+3, value, 10*host.Second), "answer %d", i)
+			conformance.Step(p.Write(e.T, 0, 4, 1024, 10*host.Second), "round %d", i)
+			conformance.Step(p.Poll(e.T, 2048+3, value, 10*host.Second), "answer %d", i)
 		}
 		fmt.Println("took", time.Since(began).Nanoseconds())
 		return p.Close(e.T)
@@ -57,9 +57,9 @@ func pairServer(name string) conformance.Main {
 		check(p.Accept(e.T, name, 20*host.Second))
 		for i := range pairWarm + pairRounds {
 			value := byte(i%255 + 1)
-			step(p.Poll(e.T, 1024+3, value, 10*host.Second), "question %d", i)
+			conformance.Step(p.Poll(e.T, 1024+3, value, 10*host.Second), "question %d", i)
 			p.Bytes()[3] = value
-			step(p.Write(e.T, 0, 4, 2048, 10*host.Second), "round %d", i)
+			conformance.Step(p.Write(e.T, 0, 4, 2048, 10*host.Second), "round %d", i)
 		}
 		return p.Close(e.T)
 	}

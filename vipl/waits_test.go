@@ -83,7 +83,8 @@ func cqWaitsOfOtherThreads(t *testing.T, device driver.Device, blocking bool, en
 			return nil
 		}),
 		conformance.Program(0, "waits", func(e *conformance.Env) error {
-			must2(e.T.Receive(host.Second))
+			_, _, err := e.T.Receive(host.Second)
+			check(err)
 			e.NIC = p.NIC
 			for range 2 {
 				e.Entry("the other thread disconnected", c, p.VI, true)
@@ -134,7 +135,8 @@ func TestNotifyThread(t *testing.T) {
 				return nil
 			}),
 			conformance.Program(0, "handles", func(e *conformance.Env) error {
-				must2(e.T.Receive(host.Second))
+				_, _, err := e.T.Receive(host.Second)
+				check(err)
 				e.NIC = p.NIC
 				for range n {
 					e.Is("register", p.VI.RecvNotify(e.T, func(_ *host.Thread, v *vipl.VI, d *vipl.Descriptor) {
