@@ -21,15 +21,15 @@ namespace hvia::fabric {
 namespace {
 
 constexpr int kResetClocks = 16;
-// Flip-flops, those of the checkers too, hold noise until the first clock of their domain in reset:
-// checkers count from here on.
+// In the first clocks of reset flip-flops hold noise, those of the checkers too. Checkers count
+// after these clocks.
 constexpr int kNoiseClocks = 8;
-// Long enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
+// Enough for reset, PCI enumeration and the SDRAM's 200 us of stable power.
 constexpr int64_t kBootMargin = 100'000'000;
-// The value of a read that no target claims, as on a PC.
+// A read that no target claims returns this, as on a PC.
 constexpr uint32_t kMasterAbortData = 0xffffffffu;
 
-// A run that skips no clock edges skips none in the MAC either.
+// With --no-skip the MAC model skips no clock edges either.
 Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
   Dp83820Timing timing = Dp83820TimingOf(params);
   timing.eager = !options.skip_quiet;
@@ -39,9 +39,8 @@ Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
 bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kMemoryRead || kind == HostCommand::kConfigRead; }
 bool IsConfig(uint32_t address) { return address - kPciConfigBase < kPciConfigSize; }
 
-// The FST writer reports no error of its writes. A file is complete when its blocks, each a type
-// and a big-endian length, end at the end of the file and header, geometry and hierarchy are among
-// them.
+// The FST writer does not report write errors. A file is complete if its blocks (a type and a
+// big-endian length each) end at the end of the file and include header, geometry and hierarchy.
 bool IsWave(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const int64_t end = file.tellg();
@@ -102,8 +101,8 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   }
 }
 
-// The writer hides a failed write and maps its files when it is closed, which kills this process if
-// a file is too short. So after a failure it is not closed.
+// The writer hides a failed write. When it closes, it maps its files, and a file that is too short
+// kills this process. So it stays open after a failure.
 void CardNode::FlushWave() {
   if (std::fflush(nullptr) == 0) return;
   (void)wave_.release();
@@ -129,7 +128,7 @@ CardNode::~CardNode() {
 }
 
 Time CardNode::BootSpan() const {
-  // A whole number of system clocks, so that edges lie at multiples of the period.
+  // Rounded up to a multiple of the system clock's period, so that edges lie at such multiples.
   const Time span = s_.params->SdramPowerUpTime + kBootMargin;
   return (span + s_.params->SystemClockPeriod - 1) / s_.params->SystemClockPeriod * s_.params->SystemClockPeriod;
 }
@@ -152,7 +151,7 @@ void CardNode::Boot(Time start) {
   });
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
-  // RST# falls before the first clock: flip-flops hold noise until then. Not those of the time.
+  // RST# falls before the first clock. Until then flip-flops hold noise, except those of the time.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
   top_->phy_link_n_i = 0;
@@ -213,8 +212,8 @@ Time CardNode::NextEvent() const {
 }
 
 bool CardNode::Quiescent() const {
-  // Refresh never ends, and no host sees it. A frame in the MAC has a next event, unless
-  // its receiver waits for the card.
+  // Refresh is ignored: no host sees it. A frame in the MAC has a next event, unless its receiver
+  // waits for the card.
   return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever && NextLink() == kNever;
 }
 
@@ -227,10 +226,10 @@ void CardNode::Dump(Time t) {
   if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
 }
 
-// All clocks that rise at t rise in one evaluation, which costs about the same for one input as for
-// all. The models sample their lines first, what they drive goes through registers with the same
-// clock (card_socket), and everything combinational, the quiet outputs too, settles afterwards. The
-// Verilated model sees a clock fall with the next edge of another one.
+// One evaluation handles all clocks that rise at t, because its cost hardly depends on the number
+// of inputs. The models sample their lines first. Their outputs pass registers of the same clock
+// (card_socket), and all combinational logic settles afterwards. A clock falls at the next edge of
+// another clock.
 void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
   if (NextLink() == t) {
@@ -246,8 +245,8 @@ void CardNode::Step(Time t) {
   if (!system && !sdram && !mac) return;
   context_->time(static_cast<uint64_t>(t - origin_));
 
-  // A clock can rise again only if the model has seen it low. A domain in which edges were left out
-  // has another time than it expects.
+  // A clock can rise again only after the model has seen it low. After skipped edges the time of a
+  // domain must be loaded.
   if (system && top_->timebase_i != system_.Count(t)) {
     top_->timebase_i = system_.Count(t);
     top_->time_load_i = 1;
@@ -304,7 +303,7 @@ void CardNode::BeforeSystemEdge(Time t) {
   bridge_.Tick(pins_);
   if (top_->rst_ni && !enumerator_->done()) {
     enumerator_->Step();
-    // At boot NotReady says so.
+    // At boot NotReady reports the error.
     if (t > 0 && !enumerator_->error().empty()) s_.fabric->Fault(s_.index, "after RST#: " + enumerator_->error());
   }
   TakeResults(t);
@@ -326,8 +325,7 @@ void CardNode::AfterSystemEdge(Time t) {
   card.req_n = top_->card_req_n_o;
   card.serr_n = !top_->card_serr_oe_o;
   pins_ = bus_.Clock(card, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
-  // Noise that the card drove before its first clock has left its level on lines that nobody drives
-  // now.
+  // Before its first clock the card drove noise, which undriven lines have kept. Load clears them.
   if (in_reset_ && system_.Count(t) == 0) LoadSystem();
   CheckLines(t, "system", Lines(top_->bus_ad_o, top_->bus_cbe_n_o, top_->bus_high_o), pins_);
 }
@@ -351,7 +349,7 @@ void CardNode::LoadSystem() {
 }
 
 void CardNode::BeforeSdramEdge(Time t) {
-  // Before its reset the controller drives noise, which the chip ignores.
+  // In reset the controller drives noise, which the chip ignores.
   if (in_reset_) return;
   const SdramPins pins = {static_cast<bool>(top_->sd_cke_o),   static_cast<bool>(top_->sd_cs_n_o), static_cast<bool>(top_->sd_ras_n_o),
                           static_cast<bool>(top_->sd_cas_n_o), static_cast<bool>(top_->sd_we_n_o), static_cast<uint8_t>(top_->sd_ba_o),
@@ -363,7 +361,7 @@ void CardNode::BeforeSdramEdge(Time t) {
 void CardNode::BeforeMacEdge(Time t) {
   mac_bus_.Skip(static_cast<uint64_t>((t - last_mac_) / mac_.period - 1));
   last_mac_ = t;
-  // Before the card's reset its pins are noise. The chip samples from the edge at which RST# rises.
+  // In reset the card's pins carry noise. The chip samples from the edge at which RST# rises.
   chip_ran_ = !in_reset_ && top_->mb_rst_no;
   if (chip_ran_) mac_chip_.Tick(mac_pins_, t);
   DriveMac(chip_ran_ ? mac_chip_.drive() : PciDrive{});
@@ -414,14 +412,14 @@ void CardNode::CheckLines(Time t, const char* bus, const PciPins& shown, const P
   s_.fabric->Fault(s_.index, text);
 }
 
-// Puts on the cable what the MAC gives to the PHY.
+// Sends the MAC's frames over the cable.
 void CardNode::TakeSent(Time t) {
   Dp83820::Sent s;
   while (mac_chip_.PopSent(&s)) {
-    // Without a cable frames are lost, as truncated ones always are.
+    // Truncated frames are always lost, and all frames without a cable.
     if (s.cut || !s_.link.Connected()) continue;
-    // The cable announces complete frames, so it carries neither a bad one nor one that starts
-    // before its end is known.
+    // The cable announces complete frames. So it cannot carry a frame with a bad FCS, nor one that
+    // starts before its end is known.
     if (!HasGoodFcs(s.bytes)) {
       s_.fabric->Fault(s_.index, "MAC at " + std::to_string(t) + " ps: it sends " + std::to_string(s.bytes.size()) + " bytes without a good FCS");
       return;
@@ -473,7 +471,7 @@ void CardNode::HostWrite(Time t, int slot, uint32_t address, const uint32_t* dat
   if (Unconfigured()) return;
   CatchUp(t);
   if (options_.recorder != nullptr && address >= kPciBar1Base && address - kPciBar1Base < (1u << kPciBar1Log2)) {
-    // The offset in the page distinguishes the doorbells of send and receive queues.
+    // The offset in the page tells send doorbells from receive doorbells.
     options_.recorder->Event(t, s_.index, kTraceEventHostDoorbell, static_cast<uint8_t>((address - kPciBar1Base) / kDoorbellPageBytes),
                              (address - kPciBar1Base) % kDoorbellPageBytes);
   }
@@ -524,10 +522,10 @@ bool CardNode::BusReset(Time t, Time span) {
   now_ = std::max(now_, t);
   CatchUp(t);
   reset_end_ = std::max(reset_end_, t + span);
-  // The pin needs no clock: the card releases the bus at once.
+  // The pin requires no clock: the card releases the bus at once.
   top_->rst_ni = 0;
   bridge_.Reset();
-  const bool configured = enumerator_->done();  // else the access is the enumerator's, and ends with it
+  const bool configured = enumerator_->done();  // else RST# also ends the enumerator's access
   HostResult r;
   while (bridge_.PopResult(&r)) {
     if (configured && IsRead(r.kind)) s_.fabric->ReadComplete(static_cast<int>(r.token), kMasterAbortData, system_.AtOrAfter(t + 1));
@@ -546,7 +544,7 @@ void CardNode::Deliver(Frame frame) {
   DeliverDamaged(std::move(frame));
 }
 
-// The MAC checks the FCS itself.
+// The MAC checks the FCS.
 void CardNode::DeliverDamaged(Frame frame) {
   next_known_ = false;
   Dp83820::Arriving a;

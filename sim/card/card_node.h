@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host's card as Verilated RTL, with the chips around it: PCI segment and
-// host bridge in front, SDRAM beside, the MAC on a second PCI bus behind.
-// Drives the card's three clocks, and leaves out the edges of a domain in which
-// nothing would change.
+// A host's card as Verilated RTL, with the chips around it: PCI segment and host bridge, SDRAM, and
+// the MAC on a second PCI bus. Drives the card's three clocks, and skips the edges of a domain at
+// which nothing would change.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,7 +23,7 @@ class VerilatedFstC;
 namespace hvia::fabric {
 
 struct CardOptions {
-  bool skip_quiet = true;  // leave out clock edges at which nothing changes
+  bool skip_quiet = true;  // skip clock edges at which nothing changes
   uint32_t strap = 0;
   std::string wave;        // FST file, empty = none
   Recorder* recorder = nullptr;
@@ -53,20 +52,20 @@ class CardNode : public Node {
   uint64_t Edges() const { return edges_; }
 
  private:
-  // The FST waves: what was written is in the file, or OutputError.
+  // Flushes the FST file. Throws OutputError if data is missing.
   void FlushWave();
   [[noreturn]] void IncompleteWave();
   // A clock: edges at origin + phase + n * period.
   struct Clock {
     Time period = 0;
     Time first = 0;     // time of edge 0
-    Time next = first;  // the edge that was asked for last
+    Time next = first;  // the last requested edge
     // First edge at or after t.
     Time AtOrAfter(Time t) const {
       if (t <= first) return first;
       return first + (t - first + period - 1) / period * period;
     }
-    // The same for times that never go back, mostly without a division.
+    // AtOrAfter for times that never decrease, mostly without a division.
     Time Next(Time t) {
       if (t > next) next = t <= next + period ? next + period : AtOrAfter(t);
       return next;
@@ -74,8 +73,7 @@ class CardNode : public Node {
     uint64_t Count(Time t) const { return static_cast<uint64_t>((t - first) / period); }
   };
 
-  // The models act at an edge before the card's registers change; what they and the card drive
-  // after it is checked behind it.
+  // The models act before the card's registers change. The bus checks follow after the edge.
   void BeforeSystemEdge(Time t);
   void AfterSystemEdge(Time t);
   // Advances the PCI models by the skipped system clocks before t.
@@ -84,23 +82,23 @@ class CardNode : public Node {
   void BeforeMacEdge(Time t);
   void AfterMacEdge(Time t);
   void TakeSent(Time t);
-  // Drives the card's sockets from the models, from the next edge on, or at once: then the lines of
-  // the bus forget their levels.
+  // Drives the card's inputs from the models at the next edge. Load drives them at once, and the
+  // lines of the bus lose their old levels.
   void DriveSystem();
   void DriveMac(const PciDrive& chip);
   void LoadSystem();
   void LoadMac(const PciDrive& chip);
-  // Shows the model what stands at its inputs.
+  // Evaluates the Verilated model.
   void Evaluate();
   void TakeResults(Time t);
-  // The card claims no address: its bus is in reset, or it has none yet.
+  // True while the card claims no address: its bus is in reset, or the card has no address.
   bool Unconfigured() const;
   void TakeTrace();
   void CheckModels(Time t);
-  // The lines that the model shows are those that the PCI model has worked out.
+  // Checks that the Verilated model shows the lines that the PCI model computed.
   void CheckLines(Time t, const char* bus, const PciPins& shown, const PciPins& want);
   void Dump(Time t);
-  // Earliest edge of each domain that must not be left out.
+  // Earliest edge of each domain that must not be skipped.
   struct NextEdges {
     Time system, sdram, mac;
   };
@@ -108,14 +106,14 @@ class CardNode : public Node {
   Time NextSystem() const;
   Time NextSdram() const;
   Time NextMac() const;
-  // The PHY gains or loses its link.
+  // Time of the next link change at the PHY.
   Time NextLink() const { return s_.link.Connected() ? s_.link.link->NextChange(done_) : kNever; }
   Time NextEdge(Clock& c) const { return c.Next(now_ > done_ ? now_ : done_ + 1); }
-  // Something would change at the domain's next edge.
+  // Whether something would change at the domain's next edge.
   bool SystemWork() const;
   bool SdramWork() const;
   bool MacWork() const;
-  // The domain's next edge is evaluated.
+  // Whether the domain's next edge is evaluated.
   bool SystemActive() const { return !options_.skip_quiet || SystemWork(); }
   bool SdramActive() const { return !options_.skip_quiet || SdramWork(); }
   bool MacActive() const { return !options_.skip_quiet || MacWork(); }
@@ -135,22 +133,22 @@ class CardNode : public Node {
 
   mutable Clock system_, sdram_clock_, mac_;
   enum Domain : unsigned { kSystem = 1, kSdram = 2, kMac = 4 };
-  unsigned high_ = 0;      // domains whose clock the model has seen rise and not fall yet
-  // Asked for several times between two changes of anything here.
+  unsigned high_ = 0;      // domains whose clock is high in the model
+  // Cached: queried several times between two changes.
   mutable NextEdges next_ = {};
   mutable bool next_known_ = false;
   Time origin_ = 0;
   Time now_ = INT64_MIN;   // latest time seen in any call
   Time done_ = INT64_MIN;  // edges up to here are done
   Time last_system_ = 0;   // last system edge evaluated
-  bool in_reset_ = true;   // the first one, after power-up
-  Time reset_end_ = 0;     // RST# rises with the first system edge from here on
+  bool in_reset_ = true;   // the first reset, after power-up
+  Time reset_end_ = 0;     // RST# rises with the first system edge at or after this time
   uint64_t edges_ = 0;
 
   PciBus mac_bus_;
   Dp83820 mac_chip_;
   PciPins mac_pins_;
-  bool chip_ran_ = false;  // the chip has sampled the MAC edge that comes now
+  bool chip_ran_ = false;  // the chip has sampled the present MAC edge
   Time last_mac_ = 0;      // last MAC edge evaluated
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The board in its socket, as the simulator builds it: the system's PCI segment, the segment with
-// the MAC and the data lines of the SDRAM, with registers for what the models drive on them. A
-// model works before a clock edge, from what stands on its lines then, and what it drives changes
-// with the edge, in the same evaluation as the card's registers.
+// the MAC, and the data lines of the SDRAM, with registers for the models' outputs. A model
+// computes its outputs before a clock edge from the present levels. They change with the edge, in
+// the same evaluation as the card's registers.
 //
-// So does the time of a clock domain: after an edge it is that of the next one. Where edges were
-// left out it is loaded. No input leads to the card's logic without a register, because what
-// follows from an input is worked out in every evaluation, whatever has changed.
+// The time of a clock domain also changes there: after an edge it is the time of the next edge.
+// After skipped edges it is loaded. Every input passes a register before the card's logic, because
+// each evaluation recomputes all logic that depends directly on an input.
 module card_socket #(
     parameter int unsigned W = 32
 ) (
@@ -15,13 +15,13 @@ module card_socket #(
     input  logic           rst_ni,
     input  logic           sd_clk_i,
     input  logic           mac_clk_i,
-    // Numbers of the edges behind the next one, or with a load of the next one.
+    // Number of the edge after the next one. With a load: of the next one.
     input  logic           time_load_i,
     input  logic [47:0]    timebase_i,
     input  logic [47:0]    sd_timebase_i,
     input  logic [31:0]    strap_i,
 
-    // System bus: the host bridge's drive, the card's, and what stands on the lines
+    // System bus: outputs of the bridge and of the card, and the resolved lines
     input  logic           bus_load_i,
     input  logic [W-1:0]   bridge_ad_i,
     input  logic [W/8-1:0] bridge_cbe_n_i,
@@ -40,7 +40,7 @@ module card_socket #(
     output logic [11:0]    bus_high_o,
     output logic           inta_n_o,
 
-    // MAC bus: the chip's drive, the card's, and what stands on the lines
+    // MAC bus: outputs of the chip and of the card, and the resolved lines
     input  logic           mb_load_i,
     input  logic [W-1:0]   chip_ad_i,
     input  logic [W/8-1:0] chip_cbe_n_i,
@@ -100,7 +100,7 @@ module card_socket #(
   logic [31:0] dq_q;
   always_ff @(posedge sd_clk_i) dq_q <= chip_dq_i;
 
-  // Bits of PciLine that are no part of what an agent says of a level.
+  // Bits of PciLine that do not describe a level.
   assign card_oe_o[9]      = 1'b0;
   assign card_high_o[9]    = 1'b1;
   assign card_high_o[7:6]  = 2'b00;
@@ -127,7 +127,7 @@ module card_socket #(
       .ad_o(mb_ad_o), .cbe_n_o(mb_cbe_n_o), .high_o(mb_high_o)
   );
 
-  // Named as its module, so that a mutant finds the straps from anywhere below.
+  // Named after its module, so that a mutant finds the straps from any level below.
   hvia_board #(.W(W)) hvia_board (
       .clk_i, .rst_ni, .sd_clk_i, .mac_clk_i, .timebase_i(timebase_q),
       .sd_timebase_i(sd_timebase_q), .strap_i, .req_n_o(card_req_n_o), .gnt_n_i(gnt_n_q),

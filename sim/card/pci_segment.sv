@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The shared lines of a PCI segment with two agents, the card and a model in C++: what both see
-// when both drive. The lines are numbered as the bits of PciLine in sim/model/pci_bus.h.
+// The shared lines of a PCI segment with two agents: the card and a model in C++. It resolves what
+// both drive into what both see. The lines are numbered as the bits of PciLine in
+// sim/model/pci_bus.h.
 //
-// The model's drive goes through registers with the bus's clock, as the card's does. So one
-// evaluation for each clock edge settles everything that depends on the pins; with the lines as
-// inputs it would take one for the edge and another for the lines that follow from it.
+// The model's outputs go through registers with the bus's clock, as the card's do. So one
+// evaluation per clock edge settles all logic that depends on the pins. With the lines as inputs it
+// would take two, one for the edge and one for the dependent lines.
 module pci_segment #(
     parameter int unsigned W = 32
 ) (
@@ -25,9 +26,9 @@ module pci_segment #(
 );
 
   localparam int unsigned Par = 5, Ad = 6, Cbe = 7, Par64 = 10;
-  // On a 32-bit segment the lines of the 64-bit extension lead nowhere.
+  // A 32-bit segment does not connect the lines of the 64-bit extension.
   localparam logic [11:0] Lines = (W == 64) ? 12'hfff : 12'h8ff;
-  // Lines with pull-ups. AD, C/BE#, PAR and PAR64 keep their level while nobody drives them.
+  // Lines with pull-ups. AD, C/BE#, PAR and PAR64 keep their level while undriven.
   localparam logic [11:0] Control = 12'hb1f;
 
   logic [W-1:0]   ad_q, keep_ad_q;
@@ -64,7 +65,7 @@ module pci_segment #(
     floating[Par64] = keep_par64_q;
   end
 
-  // Two drivers of one line are a fault that the model of the bus reports.
+  // Two drivers of one line: the model of the bus reports it.
   assign ad_o    = oe_q[Ad] ? ad_q : card_oe[Ad] ? card_ad_i : keep_ad_q;
   assign cbe_n_o = oe_q[Cbe] ? cbe_n_q : card_oe[Cbe] ? card_cbe_n_i : keep_cbe_n_q;
   always_comb begin

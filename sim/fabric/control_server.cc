@@ -23,8 +23,8 @@
 namespace hvia::fabric {
 namespace {
 
-// How long the simulation thread may take to notice that it should end before
-// the process ends without it: only a card model that never returns needs it.
+// A card model that never returns blocks the simulation thread; after this time the process exits
+// without it.
 constexpr int kQuitGraceMs = 3000;
 
 sigset_t EndSignals() {
@@ -56,7 +56,7 @@ std::string Hash(uint64_t v) {
   return b;
 }
 
-// A name as a process gave it. What would not be seen in a message is replaced.
+// Replaces what a message cannot show.
 std::string FixedString(const uint8_t* p, size_t n) {
   std::string t(reinterpret_cast<const char*>(p), strnlen(reinterpret_cast<const char*>(p), n));
   for (char& c : t)
@@ -86,7 +86,7 @@ void PutSwitchPort(const SwitchPortCounts& c, uint8_t* p) {
 }
 
 constexpr size_t kRequestNameBytes = kBridgeRequestSequenceOffset - kBridgeRequestNameOffset;
-// Header and bell, then memory and frame-use table of each node.
+// A header and a bell, then two files for each node: memory and frame-use table.
 constexpr int kMaxDescriptors = 2 + 2 * kBridgeMaxNodes;
 
 }  // namespace
@@ -111,7 +111,7 @@ ControlServer::ControlServer(const std::string& path, bool private_directory, bo
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   listen_fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (listen_fd_ < 0) fail("socket");
-  // The directory's lock makes look-then-replace one step, and leaves no file.
+  // The lock on the directory makes check and replace atomic, and leaves no lock file.
   const std::string directory = DirectoryOf(path_);
   const int lock = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0) fail("open directory " + directory);
@@ -152,7 +152,7 @@ ControlServer::~ControlServer() {
 }
 
 void ControlServer::RemoveFiles() const {
-  if (listen_fd_ < 0) return;  // they are gone, and may be another simulator's by now
+  if (listen_fd_ < 0) return;  // the files are gone; new ones may be another simulator's
   unlink(path_.c_str());
   if (private_directory_) rmdir(DirectoryOf(path_).c_str());
 }
@@ -181,7 +181,7 @@ void ControlServer::Loop() {
     }
     if (closing_ || quitting) continue;
     if (polled[1].revents != 0 || polled[2].revents != 0) {
-      // Guests did not close the fabric, so they get the name of the process that did.
+      // Names to the guests the process that ended their fabric.
       scheduler_->Quit(guests_ && polled[2].revents != 0 && owner_ != nullptr ? "process " + std::to_string(owner_->owner.pid) + " ('" + owner_->owner.name + "'), which owned the fabric, ended it or died" : "");
       quitting = true;
       continue;
@@ -190,7 +190,7 @@ void ControlServer::Loop() {
     for (size_t i = 4; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       const auto found = connections_.find(polled[i].fd);
-      if (found == connections_.end()) continue;  // dropped a moment ago
+      if (found == connections_.end()) continue;  // dropped in this loop
       const ConnectionPtr c = found->second;
       if (Receive(c)) continue;
       connections_.erase(c->fd);
@@ -319,7 +319,8 @@ void ControlServer::NewGuest(const ConnectionPtr& c, const Asked& asked, const u
     Reject(c, asked, std::string("make a socket for the guest: ") + std::strerror(errno));
     return;
   }
-  // This end is waited on from now on; nothing comes before the owner has the other.
+  // The simulator polls its end from now on. Nothing arrives before the owner receives the other
+  // end.
   auto g = std::make_shared<Connection>();
   g->fd = pair[0];
   g->owner.connection = next_connection_++;
@@ -350,8 +351,8 @@ void ControlServer::NewGuest(const ConnectionPtr& c, const Asked& asked, const u
       const int fds[2] = {other, g->bank->Descriptor()};
       Send(c, asked, reply, fds, 2);
     }
-    // Closed here, it is the owner's or the guest's alone; with nobody the
-    // control thread sees the end of its end.
+    // Only the owner or the guest has this end from now on. If neither does, the control thread
+    // sees the connection end.
     close(other);
   });
 }
@@ -375,7 +376,7 @@ void ControlServer::Hello(const ConnectionPtr& c, const Asked& asked, const uint
     return;
   }
   if (!guest) {
-    // Of a guest its owner has said who it is.
+    // The owner has named its guests in NewGuest.
     c->owner.pid = Get32(request, kBridgeRequestPidOffset);
     c->owner.node_mask = mask;
     c->owner.name = FixedString(request + kBridgeRequestNameOffset, kRequestNameBytes);
@@ -433,7 +434,7 @@ void ControlServer::Send(const ConnectionPtr& c, const Asked& asked, const uint8
     h->cmsg_len = CMSG_LEN(bytes);
     std::memcpy(CMSG_DATA(h), fds, bytes);
   }
-  // A process that does not read its replies loses them; it cannot stop the run.
+  // A process that does not read its replies loses them. It must not stop the run.
   if (sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) std::fprintf(stderr, "reply to process %u: %s\n", c->owner.pid, std::strerror(errno));
 }
 
@@ -454,8 +455,8 @@ void ControlServer::Answer(const ConnectionPtr& c, const Asked& asked, const std
   Send(c, asked, reply, nullptr, 0);
 }
 
-// The socket can take it: a guest that has ended is still one of kBridgeMaxGuests
-// until the owner reads the reply to EndGuest, behind this packet.
+// The socket has capacity: a guest that has ended counts in kBridgeMaxGuests until the owner reads
+// the reply to EndGuest, which comes after this packet.
 void ControlServer::SendEnd(const ConnectionPtr& c, const GuestEnd& end) {
   alignas(8) uint8_t packet[kBridgeEndSize] = {};
   Put64(packet, kBridgeEndMagicOffset, kBridgeMagic);
@@ -464,7 +465,7 @@ void ControlServer::SendEnd(const ConnectionPtr& c, const GuestEnd& end) {
   Put64(packet, kBridgeEndTimeOffset, static_cast<uint64_t>(end.time));
   const size_t n = std::min<size_t>(end.text.size(), kBridgeEndSize - kBridgeEndTextOffset - 1);
   std::memcpy(packet + kBridgeEndTextOffset, end.text.data(), n);
-  // A guest may be gone, or read nothing; that is its own affair.
+  // An error is ignored: the guest may be gone, or not read.
   (void)send(c->fd, packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket of a fabric. Processes connect, get the shared pages and claim slots for their
-// threads; a closed connection means that its process is gone. The first that greets is the owner.
-// With guests it stays the only one that joined by the socket's path; each guest has a connection
-// made at the owner's request. One thread, which touches the simulation only through
+// The control socket of a fabric. Processes connect, receive the shared pages and claim slots for
+// their threads. A closed connection means that its process is gone. The first process that sends
+// Hello owns the fabric. With guests only the owner joins by the socket's path; it requests a
+// connection for each guest. One thread serves the socket and touches the simulation only through
 // Scheduler::Post.
 #pragma once
 #include <atomic>
@@ -20,18 +20,16 @@ namespace hvia::fabric {
 
 class ControlServer {
  public:
-  // Binds the socket. Replaces a socket file that no process serves; throws if one does.
-  // owner_fd: a connection to the owner, or -1; when it ends, so does the run.
-  // private_directory: the socket's directory is removed with it, because the
-  // owner may have died.
-  // guests: the socket is closed when the owner is there, and the run ends with
-  // the owner's connection.
+  // Binds the socket. Replaces a socket file that no process serves; throws if a process does.
+  // owner_fd: a connection to the owner, or -1. The run ends when this connection ends.
+  // private_directory: removes the socket's directory too, because a dead owner cannot. guests:
+  // closes the socket when the owner has joined. The run ends with the owner's connection.
   ControlServer(const std::string& path, bool private_directory, bool guests, int owner_fd, Scheduler* scheduler, std::vector<HostMemory*> memories);
   ~ControlServer();
 
   void Start();
-  // Signals that end the run are taken by this thread: block them everywhere
-  // before the first thread starts.
+  // This thread takes the signals that end the run. Call before the first thread starts, so that
+  // all threads block them.
   static void BlockSignals();
 
  private:
@@ -39,14 +37,14 @@ class ControlServer {
     int fd = -1;
     bool greeted = false;
     Owner owner;
-    // Of a guest.
+    // If the process is a guest.
     GuestConfig guest;
     std::shared_ptr<SealedFile> bank;
     std::atomic<uint32_t> unanswered{0};  // requests
     ~Connection();
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
-  // Asked is what a reply has to say of its request.
+  // Asked identifies the request of a reply.
   struct Asked {
     uint32_t opcode = 0, sequence = 0;
   };
@@ -54,7 +52,7 @@ class ControlServer {
   void Loop();
   void RemoveFiles() const;
   void Accept();
-  // Nobody else may come.
+  // Rejects further processes.
   void CloseSocket(const ConnectionPtr& owner);
   // Returns false when the connection has ended.
   bool Receive(const ConnectionPtr& c);
@@ -62,7 +60,7 @@ class ControlServer {
   void NewGuest(const ConnectionPtr& c, const Asked& asked, const uint8_t* request);
   static void Send(const ConnectionPtr& c, const Asked& asked, const uint8_t* reply, const int* fds, int count);
   static void Reject(const ConnectionPtr& c, const Asked& asked, const std::string& text);
-  // A reply that says no more than whether it was done.
+  // Replies without data.
   static void Answer(const ConnectionPtr& c, const Asked& asked, const std::string& why);
   static void SendEnd(const ConnectionPtr& c, const GuestEnd& end);
 

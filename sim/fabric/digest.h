@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 64-bit hash over what happened in a run, in the order in which it happened.
-// A run has three: of the frames, of the wakes, and of both with the
-// configuration (see DigestReport).
+// A 64-bit hash over the events of a run, in their order. A run has three: of the frames, of the
+// wakes, and of both with the configuration (see DigestReport).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace hvia::fabric {
 namespace {
 
-// Costs of the toy, in clocks of the system bus. Nothing is read out of them.
+// Costs of this device, in clocks of the system bus. They model no hardware.
 constexpr int kBootClocks = 1000;
 constexpr int kDoorbellClocks = 8;
 constexpr int kReadClocks = 12;
@@ -53,7 +53,7 @@ uint32_t EchoNode::ReadRegister(uint32_t address) const {
     case kEchoRegisterID: return kEchoID;
     case kEchoRegisterReceived: return received_;
     case kEchoRegisterInterrupt: return interrupt_ ? 1 : 0;
-    default: return 0xffffffffu;  // what a master abort leaves on the bus
+    default: return 0xffffffffu;  // a master abort reads as all ones
   }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A test device, not a card: it moves a block of memory to another node with
-// fixed costs for bus and logic, so that the bridge, virtual time and the wire
-// can be tested without any RTL. One bus is shared by both directions, one
-// transfer is sent at a time, and the wire is the real link.
+// A test device, not a card. It moves a block of memory to another node at fixed costs, so that
+// tests of the bridge, virtual time and the wire need no RTL. Both directions share one bus. One
+// transfer is sent at a time. The wire is the real link.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -34,7 +33,7 @@ class EchoNode : public Node {
   enum class Kind { kBooted, kFetched, kPayloadRead, kFrameGone, kStatusWritten, kArrived, kStored, kRegisterRead };
   struct Event {
     Time time;
-    uint64_t sequence;  // order of simultaneous events: that of creation
+    uint64_t sequence;  // orders simultaneous events by creation
     Kind kind;
     int slot;
     uint32_t address;
@@ -42,7 +41,7 @@ class EchoNode : public Node {
   };
 
   void Schedule(Time t, Kind kind, int slot = 0, uint32_t address = 0) { events_.push({t, next_sequence_++, kind, slot, address}); }
-  // Takes the bus for one burst as soon as it is free; returns the burst's end.
+  // Takes the bus for one burst when it is free. Returns the end of the burst.
   Time TakeBus(Time t, int overhead_clocks, uint32_t bytes);
   void StartTransfer(Time t);
   void ReadRequest(Time t);
@@ -58,9 +57,9 @@ class EchoNode : public Node {
   bool booted_ = false;
   Time bus_free_ = INT64_MIN;
 
-  std::deque<uint32_t> requests_;  // addresses of requests not yet finished
+  std::deque<uint32_t> requests_;  // addresses of unfinished requests
   std::array<uint32_t, kEchoRequestSize / 4> request_{};
-  uint32_t sent_ = 0;  // bytes of the transfer given to the wire
+  uint32_t sent_ = 0;  // bytes of the transfer on the wire
   std::vector<uint8_t> frame_;
   uint32_t read_ = 0;  // bytes of the frame's payload read so far
 

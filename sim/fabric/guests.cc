@@ -152,7 +152,7 @@ std::string Guests::Violation(const Guest& g, const Slot& s, const Wait& w) cons
   if ((w.flags & ~kFlags) != 0) return Text("waits with the flags ", Hex(w.flags), ", which do not exist: its process overwrote the bridge's pages");
   for (uint32_t i = 0; i < w.watches; ++i) {
     const Range& r = w.watch[i];
-    // An end below the begin is a length that wrapped around.
+    // hi < lo: the length wrapped around.
     if (r.hi < r.lo || !g.InBank(r.lo, r.hi - r.lo)) return Text("tried to watch ", r.hi - r.lo, " bytes at ", Hex(r.lo), ", outside of its bank");
   }
   if (!timed_) return "";

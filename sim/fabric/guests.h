@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guests are processes that the owner of the fabric does not trust. Each may use
-// what it was granted and nothing else: the ranks of its threads, a bank of its
-// node's memory and pages of doorbells, and in timed mode a bounded number of
-// commands, span of processor time and span of wall time for each span of
-// simulated time. This table holds the grants and checks what guests do.
+// Guests are processes that the owner of the fabric does not trust. A guest may use only its
+// grants: the ranks of its threads, a bank of its node's memory and pages of doorbells. Timed mode
+// also limits its commands, processor time and wall time for each span of simulated time. This
+// table holds the grants and checks the guests.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -41,9 +40,9 @@ struct Guest {
   uint32_t id = 0;
   GuestConfig config;
   std::shared_ptr<SealedFile> bank;
-  std::vector<bool> pages;  // of doorbells, granted
+  std::vector<bool> pages;  // granted doorbell pages
   bool ended = false;
-  // Timed mode: the wall time for which its threads ran since that simulated time.
+  // Timed mode: how long its threads have run on the wall clock since held_since.
   Time held_since = 0;
   int64_t held_ns = 0;
   std::function<void(const GuestEnd&)> on_end;
@@ -51,7 +50,7 @@ struct Guest {
   bool InBank(uint64_t address, uint64_t bytes) const;
 };
 
-// Texts that these functions return say what is wrong; empty: nothing is.
+// These functions return an error text, or an empty one.
 class Guests {
  public:
   Guests(const std::vector<std::string>& node_names, bool timed, int64_t stall_ns) : node_names_(node_names), timed_(timed), stall_ns_(stall_ns) {}
@@ -62,7 +61,7 @@ class Guests {
 
   // Checks a new guest against the limits and the other guests.
   std::string Check(const GuestConfig& config, const HostMemory& memory) const;
-  // Makes it and inserts its bank in the memory.
+  // Adds the guest and inserts its bank in the memory.
   std::string Add(const GuestConfig& config, HostMemory* memory, std::function<void(const GuestEnd&)> on_end, Guest** added);
   void Remove(uint32_t id) { guests_.erase(id); }
   std::string CheckGrant(uint32_t id, uint32_t page, bool on);

@@ -25,8 +25,8 @@ uint32_t HostMemory::ReadDword(uint32_t address) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(memory_.Base() + (address & ~3u)), __ATOMIC_ACQUIRE);
 }
 
-// Stores are releases: a thread that sees a later dword of a burst (the status
-// word) sees the earlier ones (the data) as well.
+// Each store is a release: a thread that sees the last dword of a burst (the status word) also sees
+// the earlier ones (the data).
 void HostMemory::WriteDword(uint32_t address, uint32_t data, uint8_t byte_enables) {
   byte_enables &= 0xf;
   if (sink_ || byte_enables == 0) return;
@@ -44,7 +44,7 @@ void HostMemory::WriteDword(uint32_t address, uint32_t data, uint8_t byte_enable
     }
   }
   if (aligned < watch_hi_ && aligned + 4ull > watch_lo_) {
-    // The exact bytes: a watch of byte 3 must not fire for a write of byte 0.
+    // Only the enabled bytes: a watch of byte 3 must not fire for a write of byte 0.
     const int first = __builtin_ctz(byte_enables), last = 31 - __builtin_clz(byte_enables);
     observer_->OnMemoryWrite(node_, aligned + static_cast<uint64_t>(first), aligned + static_cast<uint64_t>(last) + 1);
   }
@@ -59,7 +59,7 @@ std::string HostMemory::MapOver(uint64_t first, uint64_t frames, int fd, uint64_
 std::string HostMemory::InsertBank(uint64_t first, uint64_t frames, const SealedFile& bank) {
   const std::string why = MapOver(first, frames, bank.Descriptor(), 0);
   if (!why.empty()) return why;
-  // What lies under the bank comes back when the bank goes, and must be zero then.
+  // The bank hides this memory. RemoveBank uncovers it, and then it must be zero.
   if (fallocate(memory_.Descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * kBridgeFrameBytes), static_cast<off_t>(frames * kBridgeFrameBytes)) == 0) return "";
   const std::string what = std::strerror(errno);
   (void)RemoveBank(first, frames);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One host's memory as its card sees it through the host bridge. Every access is checked against
-// the frame-use table, which the driver maintains: a card that touches an unused frame has a bug,
-// and the run stops.
+// the frame-use table, which the driver maintains. An access to an unused frame is a bug of the
+// card and stops the run.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace hvia::fabric {
 
-// MemoryObserver is notified of what the card does to a host's memory.
+// MemoryObserver is notified of the card's accesses to a host's memory.
 class MemoryObserver {
  public:
   virtual ~MemoryObserver() = default;
   // Bytes [lo, hi) were written.
   virtual void OnMemoryWrite(int node, uint64_t lo, uint64_t hi) = 0;
-  // An access outside the frames in use; it was not carried out.
+  // The card accessed a frame that is not in use. The access was not carried out.
   virtual void OnMemoryFault(int node, bool write, uint64_t address) = 0;
 };
 
@@ -28,19 +28,19 @@ class HostMemory : public HostMemoryPort {
 
   uint32_t ReadDword(uint32_t address) override;
   void WriteDword(uint32_t address, uint32_t data, uint8_t byte_enables) override;
-  void BurstEnd() override {}  // each dword is published as it is stored, in order
+  void BurstEnd() override {}  // each dword was published when it was stored
 
   // Writes that touch none of [lo, hi) are not reported. Free mode reports all.
   void SetWatched(uint64_t lo, uint64_t hi) { watch_lo_ = lo, watch_hi_ = hi; }
-  // A dead process's memory: writes vanish, reads give zeros, nothing faults.
+  // For a dead process's memory: writes are dropped, reads return zeros, nothing faults.
   void SetSink() { sink_ = true; }
 
-  // Maps a file over frames, so that the card sees its pages there; what was in
-  // them is gone. Returns an empty text, or why it failed.
+  // Maps a file over frames, so that the card sees the file's pages there. The old contents are
+  // lost. Returns an error text, or an empty one.
   std::string InsertBank(uint64_t first, uint64_t frames, const SealedFile& bank);
-  // Puts fresh zero memory back there.
+  // Restores zeroed memory there.
   std::string RemoveBank(uint64_t first, uint64_t frames);
-  // Frames of a range that the card may touch, and the first of them.
+  // Counts the frames of a range that the card may touch. `example` receives the first.
   uint64_t FramesInUse(uint64_t first, uint64_t frames, uint64_t* example) const;
   uint64_t Frames() const { return frames_; }
 

@@ -115,7 +115,7 @@ void Link::Pass(int end, Time start, int copies, Content content) {
 void Link::Carry(int end, Time start, Content content) {
   Direction& d = directions_[end];
   start = std::max(start, d.free_at);
-  const Time fcs = content.damaged ? 0 : fcs_;  // a damaged frame has what is left of its FCS among its bytes
+  const Time fcs = content.damaged ? 0 : fcs_;  // its bytes contain the rest of its FCS
   const Time length = preamble_ + static_cast<Time>(content.bytes.size()) * byte_time_ + fcs;
   d.free_at = start + length + gap_;
   Frame frame;

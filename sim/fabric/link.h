@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A full-duplex Ethernet cable between two nodes, or between a node and the
-// switch, with the PHYs at its ends. Those exchange nothing but frames with times.
+// A full-duplex Ethernet cable between two nodes, or between a node and the switch, with the PHYs
+// at its ends. The two ends exchange only frames with times.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,63 +17,62 @@
 
 namespace hvia::fabric {
 
-// Frame is an Ethernet frame as it arrives.
+// Frame is an Ethernet frame at the receiver.
 struct Frame {
   std::vector<uint8_t> bytes;  // without preamble and FCS
-  Time first_byte = 0;  // first byte of the frame has arrived at the receiver
-  Time last_byte = 0;   // last byte of the FCS has arrived at the receiver
+  Time first_byte = 0;  // arrival of the first byte of the frame
+  Time last_byte = 0;   // arrival of the last byte of the FCS
 };
 
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // Announces a frame of the future. The sink does nothing before its times.
+  // Announces a frame in advance. The sink does nothing before the frame's times.
   virtual void Deliver(Frame frame) = 0;
-  // Announces a damaged frame: at least one byte between preamble and gap, the last four not the
-  // FCS of the others. A receiver that keeps only good frames ignores it.
+  // Announces a damaged frame. It has at least one byte between preamble and gap, and no good FCS.
+  // A receiver that keeps only good frames ignores it.
   virtual void DeliverDamaged(Frame frame) { (void)frame; }
 };
 
-// FrameObserver sees every frame as it was sent into a cable: the time its
-// preamble begins at the sender, sender, receiver (a node, or kWireSwitch),
-// content, and what is done to it in flight (bit n for WireFault n).
+// FrameObserver sees every frame that enters a cable: start of its preamble at the sender, sender,
+// receiver (a node, or kWireSwitch), content, and its injected faults (bit n for WireFault n).
 using FrameObserver = std::function<void(Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults)>;
-// ArrivalObserver gets the time of a frame's last byte as soon as that is known.
+// ArrivalObserver receives the time of a frame's last byte as soon as the link knows it.
 using ArrivalObserver = std::function<void(Time end, int source, int destination)>;
 
 // WireCounts are the frames of one direction.
 struct WireCounts {
   uint64_t sent = 0;
-  uint64_t arrived = 0;  // and those announced; damaged ones are not among them
+  uint64_t arrived = 0;  // includes announced frames, not damaged ones
   uint64_t damaged = 0;
   uint64_t faults[WireFaults::kKinds] = {};  // by WireFault
 };
 
 class Link {
  public:
-  // The parties at its ends: nodes, or kWireSwitch.
+  // The parties at the ends: nodes, or kWireSwitch.
   Link(const Params& params, int a, int b);
-  // What the wire does to frames; set before the first one, if at all.
+  // Injects faults. Call it before the first frame.
   void SetFaults(WireFaults faults) { faults_ = std::move(faults); }
   void Connect(FrameSink* a, FrameSink* b);
   void AddObserver(FrameObserver observer) { observers_.push_back(std::move(observer)); }
   void AddArrivalObserver(ArrivalObserver observer) { arrival_observers_.push_back(std::move(observer)); }
 
-  // What the PHYs at both ends see: the link, and the first time after t at which that may change.
+  // The link state that both PHYs see, and the first time after t at which it may change.
   bool Up(Time t) const { return !faults_ || faults_->LinkUp(t); }
   Time NextChange(Time t) const { return faults_ ? faults_->NextLinkChange(t) : kNever; }
 
-  // Earliest begin of the next preamble at that end.
+  // Earliest start of the next preamble at that end.
   Time FreeAt(int end) const { return free_at_[end]; }
-  // Sends one frame whose preamble begins at `t` or when the wire is free.
-  // Returns the time at which the last byte of the FCS has left.
+  // Sends one frame. Its preamble starts at `t`, or when the wire is free. Returns when the last
+  // byte of the FCS has left.
   Time Transmit(int end, Time t, const uint8_t* data, size_t bytes);
-  // Of the frames that an end sent.
+  // Counts of the frames that an end sent.
   const WireCounts& Counts(int end) const { return directions_[1 - end].counts; }
 
-  // Earliest time at which a frame stops waiting to be overtaken, kNever if none waits.
+  // Earliest time at which a frame stops waiting to be overtaken, or kNever.
   Time NextEvent() const { return next_event_; }
-  // Does the work at exactly that time.
+  // Does the work that is due at t.
   void Step(Time t);
 
   // Holds the wire towards an end, or releases it, at time t. A frame transmitted meanwhile leaves
@@ -81,10 +80,9 @@ class Link {
   // back to back at the wire's rate, and later ones follow them. Frames transmitted before are not
   // held. Repeating a call changes nothing.
   void Hold(int end, bool on, Time t);
-  // Frames that are held towards that end.
   size_t Held(int end) const { return directions_[end].kept.size(); }
 
-  // From the begin of the preamble to the last byte of the FCS at the receiver.
+  // From the start of the preamble to the arrival of the last byte of the FCS.
   Time Duration(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + latency_; }
 
  private:
@@ -96,30 +94,30 @@ class Link {
     Time start;  // at the sender
     Content content;
   };
-  // Behind is a frame that others shall overtake.
+  // Behind is a frame that waits until others have overtaken it.
   struct Behind {
-    uint64_t left;  // how many others still have to pass
-    Time until;     // when it goes on at the latest
+    uint64_t left;  // number of frames that still have to pass
+    Time until;     // latest time at which it continues
     int copies;
     Content content;
   };
-  // Direction is the wire towards one end, behind its sender.
+  // Direction is the wire towards one end, after its sender.
   struct Direction {
     FrameSink* sink = nullptr;
     bool held = false;
     std::deque<Kept> kept;
-    Time free_at = INT64_MIN;  // later than the sender's only behind frames that were held or delayed
+    Time free_at = INT64_MIN;  // exceeds the sender's after held or delayed frames
     std::deque<Behind> behind;
     WireCounts counts;
   };
 
-  // Time that a frame and the gap behind it take of the wire.
+  // Time for which a frame and the gap after it occupy the wire.
   Time Occupancy(size_t bytes) const { return preamble_ + static_cast<Time>(bytes) * byte_time_ + fcs_ + gap_; }
-  // The way of a frame to an end: Disturb, Pass, Carry.
+  // The stages that each frame passes, in this order.
   void Disturb(int end, Time start, WireFate fate, Content content);
   void Pass(int end, Time start, int copies, Content content);
   void Carry(int end, Time start, Content content);
-  // Releases the frames that may wait until t at the latest.
+  // Releases the frames whose time limit is at most t.
   void GoOn(int end, Time t);
   void FindNextEvent();
 

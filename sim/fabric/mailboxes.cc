@@ -37,8 +37,8 @@ void Mailboxes::Uncount(const Message& m) {
 
 void Mailboxes::SenderGone(uint64_t sender, bool keep) {
   if (unreceived_.count(sender) == 0) return;
-  // Messages outlive a process that left in order: when it is gone depends on wall time, when
-  // it sent them does not.
+  // Messages survive a process that left in order: the time at which the simulator sees it leave
+  // depends on wall time.
   if (!keep) Remove([sender](const Message& m) { return m.sender == sender; });
   std::vector<uint64_t> left;
   for (auto& [to, box] : boxes_) {

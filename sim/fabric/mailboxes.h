@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of a fabric exchange beside the wire: messages, which wait
-// in the mailbox of a rank until it receives them, and barriers. Messages are
-// counted by sender, so that no process can fill the simulator's memory.
+// Messages and barriers, by which the threads of a fabric communicate besides the wire. A message
+// waits in the mailbox of a rank until it is received. Messages are counted by sender, so that no
+// process can fill the simulator's memory.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -16,30 +16,30 @@
 
 namespace hvia::fabric {
 
-// NodeRank names a thread: its node and its rank there.
+// NodeRank names a thread by its node and its rank there.
 using NodeRank = std::pair<uint32_t, uint32_t>;
 
 struct Message {
   Time time;
   NodeRank from;
   std::vector<uint8_t> bytes;
-  uint64_t sender;     // identifies its process; 0 when that has left
+  uint64_t sender;     // identifies its process; 0 when the process has left
   uint64_t order = 0;  // of arrival
 };
 
 class Mailboxes {
  public:
-  // taken: a wait is about to end with the first message of that mailbox, which must stay.
+  // taken: a wait will end with the first message of that mailbox. That message must stay.
   explicit Mailboxes(std::function<bool(NodeRank)> taken) : taken_(std::move(taken)) {}
 
   void Add(NodeRank to, Message m);
-  // The oldest message, nullptr if there is none.
+  // The oldest message, or nullptr.
   const Message* First(NodeRank to) const;
   void RemoveFirst(NodeRank to);
   uint32_t Unreceived(uint64_t sender) const;
-  // The sender has left. Its messages are dropped, or stay to be received.
+  // The sender has left. keep: its messages stay to be received.
   void SenderGone(uint64_t sender, bool keep);
-  // Nobody will receive from these mailboxes.
+  // Drops messages that nobody will receive.
   void Close(const std::function<bool(NodeRank)>& which);
 
  private:
@@ -55,7 +55,7 @@ class Mailboxes {
 
 class Barriers {
  public:
-  // A barrier without a group name belongs to one guest, or to all that are not guests (0).
+  // A barrier without a group name belongs to one guest, or to all threads outside guests (0).
   struct Key {
     uint32_t guest;
     std::string group;
@@ -63,8 +63,8 @@ class Barriers {
     bool operator<(const Key& o) const { return std::tie(guest, group, id) < std::tie(o.guest, o.group, o.id); }
   };
 
-  // Returns false if the parties differ from those of the first that arrived.
-  // `released` is filled when the barrier is complete.
+  // Returns false if the first arrival named another number of parties. Fills `released` when the
+  // barrier is complete.
   bool Arrive(const Key& key, int slot, uint32_t parties, std::vector<int>* released);
   void Leave(int slot);
   // The barriers in which the slot waits.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric simulator: one process, one simulation thread. It is started by
-// the Go package sim, or by hand for programs that attach by path.
+// The fabric simulator: one process, one simulation thread. The Go package sim starts it. For
+// programs that attach by path it is started by hand.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -80,7 +80,7 @@ ThreadName ParseThread(const std::string& text) {
 using Set = std::function<void(const std::string& option, const std::string& value)>;
 
 struct Option {
-  const char *syntax, *help;  // the syntax is the name and, behind a space, its value
+  const char *syntax, *help;  // the syntax is the name, or the name, a space and its value
   Set set;
 };
 
@@ -102,7 +102,8 @@ Set Into(T* to, uint64_t lo, uint64_t hi, int64_t unit = 1) {
 }
 Set Milliseconds(int64_t* to) { return Into(to, 1, 86400000, 1000000); }
 
-// VALUE before and after a colon: the first, or the last if there may be several.
+// The parts of VALUE before and after a colon: the first one, or the last if VALUE may contain
+// several.
 std::pair<std::string, std::string> Halves(const std::string& option, const std::string& value, size_t colon, const char* want) {
   if (colon == std::string::npos || colon + 1 == value.size()) throw UsageError(option + " " + value + ": want " + want);
   return {value.substr(0, colon), value.substr(colon + 1)};
@@ -184,7 +185,8 @@ Options Parse(int argc, char** argv) {
   return o;
 }
 
-// One word to the owner when attaching works; nothing when it never will.
+// Writes one word to the owner when processes can attach. If the start fails, the pipe closes
+// without it.
 void NotifyOwner(int fd) {
   constexpr char kReady[] = "ready\n";
   if (fd >= 0 && write(fd, kReady, sizeof kReady - 1) < 0) std::fprintf(stderr, "notify the owner: %s\n", std::strerror(errno));
@@ -209,10 +211,10 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
 #endif
 }
 
-// An owner that was killed could not remove its files; one that ends by itself removes FILE before
-// it ends this process. The lock says whether it is gone, and keeps a successor of the same name
-// from coming in between. A process that is killed holds its locks a little longer than its first
-// thread lives.
+// Removes the files of an owner that was killed. An owner that exits normally removes FILE before
+// it ends this process. The lock shows whether the owner is gone, and keeps out a successor of the
+// same name. Threads of a killed process may hold its locks a little longer than the first one
+// lives, hence the retries.
 void RemoveAbandoned(const std::string& directory, const std::string& file) {
   constexpr int kTries = 200;
   constexpr useconds_t kPauseUs = 10'000;
@@ -263,7 +265,7 @@ int Run(int argc, char** argv) {
   Recorder recorder;
   if (!o.trace.empty()) recorder.OpenTrace(o.trace);
   if (!o.frames.empty()) recorder.OpenFrames(o.frames);
-  // The trace is of the nodes, the frame file of every cable.
+  // The trace contains only events at nodes, the frame file the frames of every cable.
   const auto is_node = [](int party) { return party != static_cast<int>(kWireSwitch); };
   network.AddObserver([&](Time start, int source, int destination, const std::vector<uint8_t>& bytes, uint32_t faults) {
     if (is_node(source)) recorder.Event(start, source, kTraceEventWireStart, 0, 0);

@@ -29,8 +29,8 @@ int64_t Parse(const std::string& text, const std::string& number, const ParamNam
   return v;
 }
 
-// What the values must be to each other. The SDRAM controller counts the
-// clocks that it was built with: of its two sets the one that the strap chooses.
+// Checks relations between parameters. The strap selects one of the two sets of clock counts that
+// the SDRAM controller was built with.
 std::string Contradiction(const Params& p, bool slow) {
   const auto is = [&p](const char* name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
   const struct {
@@ -63,8 +63,7 @@ std::string Contradiction(const Params& p, bool slow) {
   if (p.NICTransmitCoalesceTime % 1000 != 0) return is("NICTransmitCoalesceTime", p.NICTransmitCoalesceTime) + " is not a multiple of 1 ns, which the NIC's register counts";
   if (p.BridgeReadInitialClocks < p.BridgeDevselClocks) return is("BridgeReadInitialClocks", p.BridgeReadInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
   if (p.BridgeWriteInitialClocks < p.BridgeDevselClocks) return is("BridgeWriteInitialClocks", p.BridgeWriteInitialClocks) + " comes before " + is("BridgeDevselClocks", p.BridgeDevselClocks);
-  // The sender's MAC hands a frame over at one of its clocks, up to a period after the preamble
-  // began.
+  // The sender's MAC delivers a frame at its next clock, up to a period after the preamble started.
   const int64_t arrival = (p.WirePreambleBytes + 1) * 8 * p.WireBitTime + p.PhyTransmitDelay + p.CableDelay + p.PhyReceiveDelay;
   if (arrival < p.MacClockPeriod) return "a frame's first byte arrives after " + std::to_string(arrival) + " ps of preamble, PHYs and cable, less than " + is("MacClockPeriod", p.MacClockPeriod);
   return "";

@@ -68,7 +68,7 @@ Time Network::NextEvent() const {
 }
 
 void Network::Step(Time t) {
-  // What a wire held back arrives later than now.
+  // Before the switch: frames that a link releases arrive after t.
   for (const auto& l : links_) l->Step(t);
   if (switch_) switch_->Step(t);
 }

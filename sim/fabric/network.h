@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What joins the nodes of a fabric: nothing for one node, a cable for two, and a
-// switch with a cable to each for more, or for two on request.
+// Connects the nodes of a fabric: one node has no cable, two share one. More nodes, or two on
+// request, get a switch with a cable to each.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,20 +19,19 @@ namespace hvia::fabric {
 class Network {
  public:
   Network(const Params& params, int nodes, bool with_switch);
-  // What the wires do to frames; set before the first one, if at all. Throws
-  // WireFaultError when a rule is for a wire that is not there.
+  // Injects faults. Call it before the first frame. Throws WireFaultError when a rule names a wire
+  // that does not exist.
   void SetFaults(const std::vector<WireFaultRule>& rules, uint64_t seed);
   // The node's end of its cable, unconnected if there is none.
   LinkEnd Plug(int node);
-  // One for each node.
+  // One sink for each node.
   void Connect(const std::vector<FrameSink*>& sinks);
   void AddObserver(const FrameObserver& observer);
   void AddArrivalObserver(const ArrivalObserver& observer);
 
-  // Earliest time at which a wire or the switch has something to do, kNever if
-  // there is none.
+  // Earliest time at which a wire or the switch has work, or kNever.
   Time NextEvent() const;
-  // Does the work at exactly that time.
+  // Does the work that is due at t.
   void Step(Time t);
 
   // Link::Hold towards a node.
@@ -41,11 +40,11 @@ class Network {
 
   int Nodes() const { return nodes_; }
   bool HasSwitch() const { return switch_.has_value(); }
-  // Frames that nodes sent.
+  // Number of frames that nodes sent.
   uint64_t Frames() const;
-  // Of the frames that a node sent, on its cable.
+  // Counts of the frames that a node sent on its cable.
   WireCounts FromNode(int node) const;
-  // Of the frames that the switch sent to a node, and of its port.
+  // Counts of the frames that the switch sent to a node, and of the switch's port.
   WireCounts FromSwitch(int node) const;
   SwitchPortCounts Port(int node) const;
 
@@ -53,7 +52,7 @@ class Network {
   // Ends of a cable to a switch.
   static constexpr int kNodeEnd = 0, kSwitchEnd = 1;
   Link& LinkOf(int node) const { return *links_[HasSwitch() ? static_cast<size_t>(node) : 0]; }
-  // The node's end of that.
+  // The node's end of LinkOf(node).
   int EndOf(int node) const { return HasSwitch() ? kNodeEnd : node; }
 
   const int nodes_;

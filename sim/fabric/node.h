@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fabric knows of a host's card and what a card knows of the fabric.
+// The interface between the fabric and a host's card, in both directions.
 #pragma once
 #include <cstdint>
 #include <stdexcept>
@@ -13,24 +13,23 @@ namespace hvia::fabric {
 
 class HostMemory;
 
-// Fabric is what a node may ask of its surroundings.
+// Fabric serves the nodes.
 class Fabric {
  public:
   virtual ~Fabric() = default;
-  // Answers the HostRead of a slot. Reads of one slot are answered in order.
-  // The host sees the value at `when`, but never before the instant after the
-  // event in which this is called.
+  // Completes the HostRead of a slot. Reads of one slot complete in order. The host sees the value
+  // at `when`, but not before the instant after the present event.
   virtual void ReadComplete(int slot, uint32_t value, Time when) = 0;
-  // Ends the run: the model has found something that must not happen.
+  // Ends the run: the model has detected a fault.
   virtual void Fault(int node, const std::string& text) = 0;
 };
 
-// OutputError: a file that was asked for cannot be written.
+// OutputError: a requested file cannot be written.
 struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Surroundings is what a node is built with.
+// Surroundings are the arguments from which a node is built.
 struct Surroundings {
   int index = 0;
   std::string name;
@@ -42,44 +41,42 @@ struct Surroundings {
   LinkEnd link;   // unconnected when the fabric has one node
 };
 
-// Node is one host's card with everything between it and the host's memory.
-// All calls come from the simulation thread, with times that never go back.
+// Node is one host's card with everything between the card and the host's memory. All calls come
+// from the simulation thread, with times that never decrease.
 class Node : public FrameSink {
  public:
-  // How long before time 0 the node must begin to be ready at time 0.
+  // How long before time 0 the boot must start.
   virtual Time BootSpan() const = 0;
-  // Starts the boot at that (negative) time; its work is done in Step.
+  // Starts the boot at that (negative) time. Step does its work.
   virtual void Boot(Time start) = 0;
-  // Asked at time 0: empty when the node is usable, else what it lacks.
+  // Called at time 0. Empty when the node is usable, else the reason.
   virtual std::string NotReady() const = 0;
 
-  // Earliest time with work, kNever if there is none and no timer runs. Not
-  // before the time of the last call into the node.
+  // Earliest time with work, or kNever. Not before the time of the last call into the node.
   virtual Time NextEvent() const = 0;
-  // Does the work at exactly that time.
+  // Does the work that is due at t.
   virtual void Step(Time t) = 0;
-  // True when the node, left alone, will never again do anything that a host
-  // or the wire could see. A node with housekeeping (refresh)
-  // overrides this, so that a deadlock is still found and free mode sleeps.
+  // True when the node alone will never again do anything that a host or the wire could see. A node
+  // with housekeeping (refresh) overrides this, so that a deadlock is still found and free mode
+  // sleeps.
   virtual bool Quiescent() const { return NextEvent() == kNever; }
 
-  // A posted write burst of one slot's thread reaches the host bridge. It
-  // comes before the events of its instant, except when a thread was woken
-  // by a deadline at that instant: then the node has already made its step.
+  // A posted write burst of one slot's thread reaches the host bridge. It precedes the events of
+  // its instant, except when a deadline woke the thread at that instant: then the node has already
+  // made its step.
   virtual void HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) = 0;
-  // A register read; answered by Fabric::ReadComplete.
+  // Reads a register. Fabric::ReadComplete returns the value.
   virtual void HostRead(Time t, int slot, uint32_t address) = 0;
-  // RST# of the system bus from now on and for that span; then the host
-  // configures the card again. Until that is done reads give all ones and
-  // writes are lost, those in flight as well. Host memory stays. False if this
-  // kind of node has no such line.
+  // Asserts RST# of the system bus for `span`. Then the host configures the card again. Until that
+  // is done, reads return all ones and writes are lost, also those in flight. Host memory is
+  // unchanged. Returns false if this kind of node has no RST#.
   virtual bool BusReset(Time t, Time span) {
     (void)t, (void)span;
     return false;
   }
   // Level of the interrupt line.
   virtual bool InterruptLevel() const = 0;
-  // The run has ended: completes the files of the node. Throws OutputError.
+  // The run has ended: completes the node's files. Throws OutputError.
   virtual void Finish() {}
 };
 

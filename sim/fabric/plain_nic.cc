@@ -8,13 +8,13 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr int kBootClocks = 1000;  // RST#, and the host finds and places it
+constexpr int kBootClocks = 1000;  // RST#, then the host finds and configures it
 
-// Clocks of a transaction beyond what the parameters say. With them a burst of
-// 512 bytes takes the 142 clocks that the card's measure on the real bus.
-constexpr int64_t kTurnClocks = 2;   // GNT# to FRAME#, and the idle clock behind
-constexpr int64_t kAbortClocks = 6;  // FRAME# to the idle bus when nobody answers
-// The NIC as a target answers as the card does.
+// Clocks of a transaction that no parameter counts. With them a burst of 512 bytes takes 142
+// clocks, as the card's does on the real bus.
+constexpr int64_t kTurnClocks = 2;   // GNT# to FRAME#, and the idle clock after it
+constexpr int64_t kAbortClocks = 6;  // FRAME# to the idle bus when no target claims
+// As a target the NIC takes as long as the card.
 constexpr int64_t kTargetWriteClocks = 3;  // and one for each dword
 constexpr int64_t kTargetReadClocks = 5;
 
@@ -27,8 +27,8 @@ constexpr Time kNanosecond = 1000;
 
 PlainNic::PlainNic(const Surroundings& s, Recorder* recorder) : s_(s), recorder_(recorder) {
   tx_.transmit = true;
-  tx_told_.cause = kRegisterInterruptStatusRawTransmitMask;
-  rx_told_.cause = kRegisterInterruptStatusRawReceiveMask;
+  tx_moderation_.cause = kRegisterInterruptStatusRawTransmitMask;
+  rx_moderation_.cause = kRegisterInterruptStatusRawReceiveMask;
   ResetRegisters();
 }
 
@@ -49,11 +49,11 @@ void PlainNic::Forget(std::initializer_list<Kind> kinds) {
   }
 }
 
-Time PlainNic::Deadline(const Moderation& m) const { return m.untold == 0 ? kNever : std::max(now_, m.first + m.time_ns * kNanosecond); }
+Time PlainNic::Deadline(const Moderation& m) const { return m.unreported == 0 ? kNever : std::max(now_, m.first + m.time_ns * kNanosecond); }
 
 Time PlainNic::NextEvent() const {
   const Time event = events_.empty() ? kNever : events_.begin()->first.first;
-  return std::min({event, Deadline(tx_told_), Deadline(rx_told_)});
+  return std::min({event, Deadline(tx_moderation_), Deadline(rx_moderation_)});
 }
 
 void PlainNic::Step(Time t) {
@@ -63,7 +63,7 @@ void PlainNic::Step(Time t) {
     events_.erase(events_.begin());
     act(t);
   }
-  for (Moderation* m : {&tx_told_, &rx_told_})
+  for (Moderation* m : {&tx_moderation_, &rx_moderation_})
     if (Deadline(*m) <= t) Raise(*m);
 }
 
@@ -90,7 +90,7 @@ int64_t PlainNic::BurstClocks(bool write, uint32_t address, uint32_t bytes) cons
   const int64_t grant = p.BridgeArbitrationClocks + kTurnClocks;
   if (address >= kPciMemorySize) return grant + kAbortClocks;
   const auto words = [&](uint32_t size) { return static_cast<int64_t>((address % size + bytes + size - 1) / size); };
-  // A transfer of one beat of the wide bus is one of 32 bits.
+  // One beat uses 32 bits, also on the wide bus.
   const bool wide = p.SystemBusBits == 64 && words(8) > 1;
   const int64_t step = wide ? 2 : 1, phases = wide ? words(8) : words(4);
   const int64_t every = write ? p.BridgeWriteWaitEvery : p.BridgeReadWaitEvery;
@@ -195,8 +195,8 @@ void PlainNic::Write(Time t, uint32_t offset, uint32_t v) {
       break;
     case kRegisterInterruptStatusOffset:
       status_ &= ~v;
-      for (Moderation* m : {&tx_told_, &rx_told_})
-        if ((v & m->cause) != 0) m->untold = 0;
+      for (Moderation* m : {&tx_moderation_, &rx_moderation_})
+        if ((v & m->cause) != 0) m->unreported = 0;
       break;
     case kRegisterInterruptEnableOffset: enable_ = v & kCauses; break;
     case kRegisterMacLowOffset: std::memcpy(mac_, &v, 4); break;
@@ -214,13 +214,13 @@ void PlainNic::Write(Time t, uint32_t offset, uint32_t v) {
       rx_.known = rx_.tail & rx_.Mask();
       Receive(t);
       break;
-    case kNICRegisterReceiveCoalesceTimeOffset: rx_told_.time_ns = v; break;
-    case kNICRegisterReceiveCoalesceFramesOffset: rx_told_.frames = v; break;
-    case kNICRegisterTransmitCoalesceTimeOffset: tx_told_.time_ns = v; break;
-    case kNICRegisterTransmitCoalesceFramesOffset: tx_told_.frames = v; break;
+    case kNICRegisterReceiveCoalesceTimeOffset: rx_moderation_.time_ns = v; break;
+    case kNICRegisterReceiveCoalesceFramesOffset: rx_moderation_.frames = v; break;
+    case kNICRegisterTransmitCoalesceTimeOffset: tx_moderation_.time_ns = v; break;
+    case kNICRegisterTransmitCoalesceFramesOffset: tx_moderation_.frames = v; break;
     default: break;
   }
-  for (Moderation* m : {&tx_told_, &rx_told_})
+  for (Moderation* m : {&tx_moderation_, &rx_moderation_})
     if (m->Full()) Raise(*m);
 }
 
@@ -252,10 +252,10 @@ uint32_t PlainNic::Read(uint32_t offset) const {
     case kRegisterRawReceiveSizeOffset: return rx_.log2 | bit(rx_.Busy(), kRegisterRawReceiveSizeBusyMask);
     case kRegisterRawReceiveTailOffset: return rx_.tail;
     case kRegisterRawReceiveHeadOffset: return rx_.head;
-    case kNICRegisterReceiveCoalesceTimeOffset: return rx_told_.time_ns;
-    case kNICRegisterReceiveCoalesceFramesOffset: return rx_told_.frames;
-    case kNICRegisterTransmitCoalesceTimeOffset: return tx_told_.time_ns;
-    case kNICRegisterTransmitCoalesceFramesOffset: return tx_told_.frames;
+    case kNICRegisterReceiveCoalesceTimeOffset: return rx_moderation_.time_ns;
+    case kNICRegisterReceiveCoalesceFramesOffset: return rx_moderation_.frames;
+    case kNICRegisterTransmitCoalesceTimeOffset: return tx_moderation_.time_ns;
+    case kNICRegisterTransmitCoalesceFramesOffset: return tx_moderation_.frames;
     default: return 0;
   }
 }
@@ -283,7 +283,7 @@ void PlainNic::StartRing(Time t, Ring& ring, uint32_t base, uint32_t log2) {
   frame_.clear();
 }
 
-// The firmware sees a new tail later.
+// The firmware sees a new tail after its delay.
 void PlainNic::LearnTail(Time t) {
   At(t + s_.params->NICTransmitTime, Kind::kTail, [this, tail = tx_.tail](Time now) {
     tx_.known = tail & tx_.Mask();
@@ -294,7 +294,7 @@ void PlainNic::LearnTail(Time t) {
 void PlainNic::SoftReset() {
   on_ = false;
   resetting_ = true;
-  if (bursts_ != 0) return;  // with the last of them
+  if (bursts_ != 0) return;  // the last burst in flight completes the reset
   Forget({Kind::kChip, Kind::kTail});
   ResetRegisters();
 }
@@ -311,10 +311,10 @@ void PlainNic::ResetRegisters() {
     r->transmit = transmit, r->start = start;
   }
   const auto moderation = [](Moderation& m, Time time, int64_t frames) {
-    m.untold = 0, m.time_ns = static_cast<uint32_t>(time / kNanosecond), m.frames = static_cast<uint32_t>(frames);
+    m.unreported = 0, m.time_ns = static_cast<uint32_t>(time / kNanosecond), m.frames = static_cast<uint32_t>(frames);
   };
-  moderation(tx_told_, p.NICTransmitCoalesceTime, p.NICTransmitCoalesceFrames);
-  moderation(rx_told_, p.NICReceiveCoalesceTime, p.NICReceiveCoalesceFrames);
+  moderation(tx_moderation_, p.NICTransmitCoalesceTime, p.NICTransmitCoalesceFrames);
+  moderation(rx_moderation_, p.NICReceiveCoalesceTime, p.NICReceiveCoalesceFrames);
   std::memset(counters_, 0, sizeof counters_);
   line_ = false;
   started_ = rejected_ = reading_ = sending_ = storing_ = false;
@@ -351,12 +351,12 @@ void PlainNic::Raise(uint32_t cause) {
 }
 
 void PlainNic::Raise(Moderation& m) {
-  m.untold = 0;
+  m.unreported = 0;
   Raise(m.cause);
 }
 
-void PlainNic::Told(Time t, Moderation& m) {
-  if (m.untold++ == 0) m.first = t;
+void PlainNic::Notify(Time t, Moderation& m) {
+  if (m.unreported++ == 0) m.first = t;
   if (m.Full()) Raise(m);
 }
 
@@ -368,7 +368,7 @@ bool PlainNic::Entry::Usable(bool transmit) const {
 }
 
 uint32_t PlainNic::EntryAddress(const Ring& ring, uint32_t index) {
-  // Entries wrap inside the page of the base: a wrong base cannot lead outside it.
+  // Entries wrap inside the page of the base, so a wrong base cannot lead outside the page.
   return (ring.base & ~(kPage - 1)) | ((ring.base + index * kRawEntrySize) & (kPage - 1));
 }
 
@@ -394,16 +394,17 @@ void PlainNic::Fetch(Time t, Ring& ring) {
   });
 }
 
-// Gives an entry back to software. `told` says that it ends a frame, or is an error.
-void PlainNic::Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool told) {
+// Returns an entry to software. `notify`: the entry ends a frame or is an error, so software is
+// notified.
+void PlainNic::Return(Time t, Ring& ring, const Entry& e, uint32_t status, bool notify) {
   std::vector<uint8_t> bytes(4);
   status |= kRawEntryStatusDoneMask;
   std::memcpy(bytes.data(), &status, 4);
-  Burst(t, ring, true, EntryAddress(ring, e.index) + kRawEntryStatusOffset, bytes, [this, &ring, e, told, start = ring.start](Time now, bool good, const std::vector<uint8_t>&) {
+  Burst(t, ring, true, EntryAddress(ring, e.index) + kRawEntryStatusOffset, bytes, [this, &ring, e, notify, start = ring.start](Time now, bool good, const std::vector<uint8_t>&) {
     if (start != ring.start) return;
     ring.head = (e.index + 1) & ring.Mask();
-    if (!good || !told) return;
-    Told(now, ring.transmit ? tx_told_ : rx_told_);
+    if (!good || !notify) return;
+    Notify(now, ring.transmit ? tx_moderation_ : rx_moderation_);
     if (recorder_ != nullptr) recorder_->Event(now, s_.index, ring.transmit ? kTraceEventRawTransmitted : kTraceEventRawReceived, 0, e.index);
   });
 }
@@ -429,7 +430,7 @@ void PlainNic::Transmit(Time t) {
   if (!reading_) Fetch(t, tx_);
 }
 
-// The frame goes back with Error, also what of it was not read yet.
+// Returns the frame with Error, including its unread part.
 void PlainNic::Refuse(Time t) {
   started_ = rejected_ = pieces_.back().More();
   for (const Entry& e : pieces_) {
@@ -474,7 +475,7 @@ void PlainNic::EndFrame(Time t) {
 }
 
 void PlainNic::Send(Time t) {
-  if (!s_.link.Connected()) out_.clear();  // nobody hears them
+  if (!s_.link.Connected()) out_.clear();  // no receiver
   if (sending_ || out_.empty()) return;
   sending_ = true;
   s_.link.Transmit(t, out_.front().data(), out_.front().size());
@@ -541,7 +542,7 @@ void PlainNic::Receive(Time t) {
       Store(t, e, 0);
     }
   }
-  // Not before a frame's status, which the host waits for.
+  // First the frame's status, which the host waits for.
   if (!storing_) Fetch(t, rx_);
 }
 
@@ -556,7 +557,7 @@ void PlainNic::Store(Time t, const Entry& e, uint32_t from) {
   Burst(t, rx_, true, e.address + from, std::vector<uint8_t>(frame.begin() + from, frame.begin() + to),
         [this, e, to, size, start = rx_.start](Time now, bool good, const std::vector<uint8_t>&) {
           if (start != rx_.start) {
-            Count(kNICCounterReceiveDropped);  // its buffer was taken away
+            Count(kNICCounterReceiveDropped);  // the restart took its buffer
           } else if (!good) {
             RefuseBuffer(now, e);
           } else if (to < size) {

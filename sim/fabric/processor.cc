@@ -10,7 +10,8 @@ void Processor::Charge(int slot, Time now, Time span, bool service) {
   for (const Hold& h : holds_)
     if (h.service || !mine.service) mine.begin = std::max(mine.begin, h.end);
   mine.end = Later(mine.begin, span);
-  // A charge of the same instant has not started, so a service precedes it whatever their ranks.
+  // A service interrupts a charge of the same instant, whatever their ranks: that charge has not
+  // started.
   for (Hold& h : holds_) {
     if (!mine.service || h.service || h.end <= mine.begin) continue;
     if (h.begin >= mine.begin) h.begin = Later(h.begin, span);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a run leaves behind on request: trace events of the cards and the
-// models, and the frames of the wire. Both are sequences of the records that
-// `layout` describes, in the order in which they happened.
+// Files that a run writes on request: trace events of the cards and the models, and the frames of
+// the wire. Both hold records of `layout`, in the order of the events.
 #pragma once
 #include <cstdint>
 #include <cstdio>

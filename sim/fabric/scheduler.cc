@@ -13,18 +13,18 @@
 namespace hvia::fabric {
 namespace {
 
-// Instead of a node: the network has something to do.
+// In place of a node index: the event is the network's.
 constexpr int kNetwork = -2;
-// Unreceived messages of a process that is not a guest.
+// Limit of unreceived messages of a process that is not a guest.
 constexpr uint32_t kMessageLimit = 65536;
-// A node that asks for that many steps at one instant will never leave it.
+// Limit of steps at one instant. A node that exceeds it will never leave the instant.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
-// How long the simulator sleeps when nothing but a kick can give it work: a
-// backstop against a lost wake-up, not a poll.
+// How long the simulator sleeps when only a kick can give it work. A backstop against a lost
+// wake-up, not a poll.
 constexpr int64_t kBackstopNs = 250'000'000;
-// Writes remembered for waits not yet seen.
+// Writes stored for waits that the scheduler has not seen.
 constexpr size_t kMaxRecent = 64;
-// Flags of a wait that is for more than time.
+// Flags of events, for which a wait may end before its deadline.
 constexpr uint32_t kEventFlags = kBridgeSlotWaitFlagsInterruptMask | kBridgeSlotWaitFlagsMessageMask | kBridgeSlotWaitFlagsReplyMask | kBridgeSlotWaitFlagsBarrierMask;
 
 constexpr char kOverwrote[] = ": its process overwrote the bridge's pages";
@@ -69,8 +69,8 @@ void Scheduler::SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memo
       if (faults != 0) d->Add(faults);
     }
   });
-  // Free mode sees a wait only after it was published, so it must remember
-  // every write; timed mode knows all waits before it lets the cards write.
+  // Free mode sees a wait only after the host published it, so it must record every write. Timed
+  // mode knows all waits before the cards write.
   if (!options_.timed)
     for (HostMemory* m : memories_) m->SetWatched(0, UINT64_MAX);
 }
@@ -132,7 +132,7 @@ void Scheduler::Boot() {
   now_ = -span;
   for (Node* n : nodes_) n->Boot(now_);
   if (options_.timed) return;
-  // Nobody can attach to a card that is not there yet, in no mode.
+  // In both modes, attaching waits until the cards have booted.
   while (!stopped_) {
     const Event e = Next();
     if (e.at.time > 0) break;
@@ -166,7 +166,7 @@ bool Scheduler::AdvanceTimed(uint32_t sequence) {
   Instant bound;
   for (;;) {
     bound = Bound();
-    // With no bound, housekeeping alone would run for ever.
+    // Without a bound, housekeeping alone would run forever.
     if (bound.time == kNever && slots_.PendingCommands() == 0 && AllQuiescent()) {
       ReportDeadlock();
       return false;
@@ -218,7 +218,7 @@ Scheduler::Event Scheduler::Next() const {
   if (slots_.PendingCommands() > 0) {
     for (int i = 0; i < slots_.Size(); ++i) {
       if (slots_[i].commands.empty()) continue;
-      // In free mode a command's time is the instant at which it is taken.
+      // In free mode a command gets its time when it is taken.
       const Instant at{options_.timed ? std::max(now_, slots_[i].commands.front().time) : now_, Phase::kCommand};
       if (at < next.at) next = {at, i, -1};
     }
@@ -235,7 +235,7 @@ Scheduler::Event Scheduler::Next() const {
 }
 
 void Scheduler::Execute(const Event& e) {
-  // In free mode commands come whenever a host wants, and time is the cards'.
+  // Only the cards' events count in free mode: hosts may issue any number of commands at one time.
   if (options_.timed || e.command_slot < 0) same_time_steps_ = e.at.time == now_ ? same_time_steps_ + 1 : 0;
   if (same_time_steps_ > kSameTimeLimit) {
     Stop(kBridgeStopDevice, Text("time does not advance beyond ", At(now_), " after ", same_time_steps_, " events at that instant"));
@@ -322,7 +322,7 @@ bool Scheduler::EverythingAttached() const {
 }
 
 void Scheduler::ReportDeadlock() {
-  // Where processes come and go one may still come that wakes the others.
+  // With guests, a process that attaches later may wake the others.
   if (options_.guests) return;
   std::string waits;
   for (const Slot& s : slots_) {
@@ -330,7 +330,7 @@ void Scheduler::ReportDeadlock() {
     if (s.Running()) return;  // possible only when running threads are ignored
     AddTo(&waits, "; ", slots_.Describe(s) + " waits since " + At(s.wait.start) + " for " + DescribeWait(s));
   }
-  if (waits.empty()) return;  // everyone has left: the run is simply over
+  if (waits.empty()) return;  // all threads have left: the run is over
   for (int node = 0; node < static_cast<int>(nodes_.size()); ++node)
     if (network_->Held(node) != 0) AddTo(&waits, "; ", Text(network_->Held(node), " frames are held on the wire to node ", node));
   Stop(kBridgeStopDeadlock, "deadlock at " + At(now_) + ": no wait has a deadline and the cards are idle: " + waits);
@@ -420,8 +420,8 @@ std::string Scheduler::DescribeWait(const Slot& s) const {
 }
 
 void Scheduler::Scan() {
-  // Pairs with the host's store of State and its later poll of memory: either
-  // the host sees what was written, or this scan sees its wait.
+  // Pairs with the host's store of State and its later poll of memory: either the host sees the
+  // write, or this scan sees the host's wait.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   left_in_rings_ = false;
   for (int i = 0; i < slots_.Size(); ++i)
@@ -432,7 +432,7 @@ void Scheduler::Scan() {
 
 void Scheduler::ScanSlot(int index) {
   Slot& s = slots_[index];
-  // State before the ring: commands posted before parking are then included.
+  // Read State before the ring: then the commands posted before parking are included.
   const uint32_t state = Load32(s.page, kBridgeSlotStateOffset);
   DrainRing(s, state == kBridgeStateDetached);
   if (stopped_ || !s.claimed) return;
@@ -452,7 +452,7 @@ void Scheduler::ScanSlot(int index) {
   if (!s.wait.armed || changed) Arm(index);
   if (stopped_ || !s.wait.armed) return;
   if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {
-    // Wall time decides when this happens: the run will not repeat.
+    // The time of an abort depends on wall time, so the run is not repeatable.
     Taint();
     barriers_.Leave(index);
     Wake(index, std::max(now_, s.wait.start), kBridgeReasonAborted);
@@ -474,8 +474,7 @@ void Scheduler::DrainRing(Slot& s, bool all) {
     }
     Command c = s.ReadCommand();
     if (guest != nullptr) {
-      // Checked here and not when its time comes: what is withdrawn after the
-      // command was posted was still granted then.
+      // Checked when posted, not when executed: rights withdrawn in between still held at the post.
       c.time = s.clock;
       const std::string violation = guests_.Act(*guest, &s, c);
       if (!violation.empty()) {
@@ -499,7 +498,7 @@ void Scheduler::Arm(int index) {
     return;
   }
   if (const Guest* g = GuestOf(s); g != nullptr) {
-    if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // its host ends its waits
+    if (!options_.timed) w.start = 0, w.period = 1, w.deadline = kNever;  // the host ends its waits
     const std::string violation = guests_.Act(*g, &s, w);
     if (!violation.empty()) {
       Violated(s, violation);
@@ -515,18 +514,18 @@ void Scheduler::Arm(int index) {
   }
   w.armed = true;
   if (!options_.timed) {
-    if (w.deadline != kNever) w.deadline = Later(now_, std::max<Time>(w.deadline, 0));  // it is a span
+    if (w.deadline != kNever) w.deadline = Later(now_, std::max<Time>(w.deadline, 0));  // a deadline of free mode is a span
     deadline_ = std::min(deadline_, w.deadline);
   }
-  // A sleep ends before the instant's own events, so that the thread's
-  // commands of that instant precede them; a wait for an event ends after.
+  // A sleep ends before the instant's other events, so that the thread's commands of that instant
+  // precede them. A wait for an event ends after them.
   slots_.SetEnd(s, charge ? Instant{std::max(w.start, now_), Phase::kCharge} : Instant{w.deadline, events ? Phase::kTimeout : Phase::kWake});
   if (w.flags & kBridgeSlotWaitFlagsInterruptMask) ++interrupt_waits_[s.name.node];
   if (w.watches > 0 && options_.timed) UpdateWatched(s.name.node);
   FireReady(index);
 }
 
-// Ends a wait whose event has happened before it was armed.
+// Ends a wait whose event happened before the wait was armed.
 void Scheduler::FireReady(int index) {
   Slot& s = slots_[index];
   const Wait& w = s.wait;
@@ -564,7 +563,7 @@ void Scheduler::Release(Slot& s) {
   barriers_.Leave(slots_.IndexOf(s));
   s.claimed = false;
   slots_.Changed();
-  // A rank that was neither declared nor given to a guest belongs to nobody now.
+  // Nobody receives for this rank any more unless it was declared or belongs to a guest.
   if (!HasRank(s.name.Key())) mailboxes_.Close([rank = s.name.Key()](NodeRank to) { return to == rank; });
 }
 
@@ -574,7 +573,7 @@ void Scheduler::Fire(int index, Instant at, uint32_t reason) {
     Wake(index, std::max(now_, s.wait.start), reason);
     return;
   }
-  // At the same instant an event beats the deadline.
+  // At the same instant an event precedes the deadline.
   if (at < s.wait.end || (at == s.wait.end && s.wait.reason == kBridgeReasonDeadline)) {
     slots_.SetEnd(s, at);
     s.wait.reason = reason;
@@ -598,8 +597,8 @@ void Scheduler::FireWatches(int node, const Range& written) {
 }
 
 bool Scheduler::WakeDue(Instant bound) {
-  // Threads of one node share memory and structures of their process. So of those
-  // that are due at one instant the next starts when the one before it waits again.
+  // Threads of one node share their process's memory. So only one of them runs at an instant: the
+  // next starts when the one before it waits again.
   std::vector<bool> taken(nodes_.size(), false);
   for (const Slot& s : slots_)
     if (s.Running()) taken[s.name.node] = true;
@@ -636,7 +635,7 @@ bool Scheduler::Postpone(int index) {
 
 bool Scheduler::Wake(int index, Time at, uint32_t reason) {
   Slot& s = slots_[index];
-  // In free mode the host may have ended the wait itself.
+  // In free mode the host may already have ended the wait.
   if (!options_.timed && !CompareAndSwap32(s.page, kBridgeSlotStateOffset, kBridgeStateWaiting, kBridgeStateRunning)) {
     Disarm(s);
     return false;
@@ -648,8 +647,8 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
   Disarm(s);
   for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);
   Put32(s.page, kBridgeSlotWakeBusyOffset, processor.BusyUntil(at, index) > at ? 1 : 0);
-  // One digest for each thread: which of two threads wakes first at one instant depends on
-  // which of their waits was seen first, and neither can tell.
+  // One digest for each thread: the order in which two threads wake at one instant depends on wall
+  // time, and neither thread can notice it.
   Digest& digest = wake_digests_[s.name.Key()];
   digest.Add(static_cast<uint64_t>(at));
   digest.Add(reason);
@@ -661,8 +660,8 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
     mailboxes_.RemoveFirst(s.name.Key());
   } else if (reason == kBridgeReasonReply) {
     Put32(s.page, kBridgeSlotReplyValueOffset, s.reply);
-    // The layout hash that drivers read from a card identifies the build: no
-    // digest may depend on it.
+    // Drivers read the layout hash from a card. It identifies the build, so it must not affect a
+    // digest.
     const bool build = s.reply == static_cast<uint32_t>(kLayoutHash) || s.reply == static_cast<uint32_t>(kLayoutHash >> 32);
     digest.Add(build ? 0 : s.reply);
     s.reply_ready = false;
@@ -678,10 +677,10 @@ bool Scheduler::Wake(int index, Time at, uint32_t reason) {
 
 void Scheduler::ReadComplete(int slot, uint32_t value, Time when) {
   Slot& s = slots_[slot];
-  if (s.reads.empty()) return;  // the thread is gone, or a new one has the slot
+  if (s.reads.empty()) return;  // the thread is gone, or a new one owns the slot
   const uint64_t tag = s.reads.front();
   s.reads.pop_front();
-  if (tag != s.last_read) return;  // reply to a read that was aborted
+  if (tag != s.last_read) return;  // reply to an aborted read
   s.reply_ready = true;
   s.reply = value;
   s.reply_time = std::max(when, now_ + 1);
@@ -720,18 +719,18 @@ std::string Scheduler::Attach(const Owner& owner, int node, int rank, const std:
     return Text(where, " belongs to ", guests_.Describe(*of));
   }
   for (int i = 0; i < slots_.Size(); ++i)
-    if (slots_[i].claimed) ScanSlot(i);  // its thread may have detached a moment ago
+    if (slots_[i].claimed) ScanSlot(i);  // the thread may have just detached
   Slot* found = slots_.Find(node, rank);
   if (found != nullptr && found->claimed) return slots_.Describe(*found) + " is attached already: give each thread of a node its own rank";
   if (found != nullptr && found->name.name != name) return Text(where, " is declared as '", found->name.name, "', not as '", name, "': use the name given at the start of the simulator");
   if (found == nullptr) {
     found = slots_.Spare();
     if (found == nullptr) return Text("all ", slots_.Size(), " slots are taken: start the simulator with more spare slots");
-    // It was not declared, so wall time decides when it comes.
+    // The arrival of an undeclared thread depends on wall time.
     if (options_.timed) Taint();
   }
   if (started_ && options_.timed) Taint();
-  // The thread starts parked: until time 0 or, if it comes later, until now.
+  // The thread starts parked until time 0, or until now if now is later.
   const Time begin = std::max<Time>(now_, 0);
   try {
     slots_.Claim(*found, owner, thread, begin);
@@ -803,7 +802,7 @@ std::string Scheduler::Grant(uint32_t guest, uint32_t page, bool on) {
   const std::string why = guests_.CheckGrant(guest, page, on);
   if (!why.empty()) return why;
   if (!on) {
-    // What was posted up to now was posted with the page.
+    // Commands posted before the withdrawal still have the page.
     for (Slot& s : slots_)
       if (s.claimed && s.owner.guest == guest) DrainRing(s, true);
   }
@@ -822,8 +821,8 @@ std::string Scheduler::EndGuest(uint32_t guest) {
   }
   const std::string why = memory.RemoveBank(g->config.first_frame, g->config.frames);
   if (!why.empty()) return why;
-  // Others may have sent to it since it ended, and not all that it posted may have reached the
-  // card.
+  // Since the guest ended, others may have sent messages to it, and some of its commands may not
+  // have reached the card.
   mailboxes_.Close([g](NodeRank to) { return g->config.OwnsRank(to); });
   for (Slot& s : slots_)
     if (s.owner.guest == guest) slots_.DropCommands(s);
@@ -847,13 +846,13 @@ void Scheduler::FinishGuest(Guest& g, uint32_t reason, const std::string& text) 
   for (Slot& s : slots_) {
     if (s.owner.guest != g.id) continue;
     if (s.claimed) {
-      // Its process wakes its sleepers when the control socket gives it the
-      // reason: raising their wake count would look like the end of a wait.
+      // The guest's process wakes its sleepers when it receives the end packet. Raising their wake
+      // count here would look like the end of a wait.
       Release(s);
       Store32(s.page, kBridgeSlotStateOffset, kBridgeStateDetached);
       Taint();
     }
-    // What one that left has posted still goes to the card.
+    // Commands of a guest that left still reach the card.
     if (!left) slots_.DropCommands(s);
   }
   mailboxes_.Close([&g](NodeRank to) { return g.config.OwnsRank(to); });
@@ -888,7 +887,7 @@ bool Scheduler::CountHeld(const Slot& s, int64_t now_ns, bool parks) {
 
 bool Scheduler::HasRank(NodeRank rank) {
   if (const Guest* g = guests_.OfRank(rank); g != nullptr) return !g->ended;
-  // A guest that was declared comes once.
+  // A declared thread attaches only once in a fabric with guests.
   return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.name.Key() == rank && (s.claimed || (s.declared && (!options_.guests || s.file == nullptr))); });
 }
 
@@ -910,7 +909,7 @@ void Scheduler::Deliver(int index, const Command& c) {
     if (s.wait.For(kBridgeSlotWaitFlagsMessageMask)) Fire(index, {std::max(s.wait.start, now_ + 1), Phase::kWake}, kBridgeReasonRejected);
     return;
   }
-  // A guest that has ended may still have commands here, but is not counted any more.
+  // Commands of a guest that has ended may remain here, but the guest is no longer counted.
   const Guest* const guest = GuestOf(s);
   const bool left = s.owner.guest != 0 && (guest == nullptr || guest->ended);
   const uint64_t sender = s.owner.Sender();

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event loop of a fabric: the one simulation thread, which owns simulated
-// time, carries out the commands of the host threads, steps the nodes and ends
-// the threads' waits.
+// The event loop of a fabric. Its one simulation thread owns simulated time, executes the commands
+// of the host threads, steps the nodes and ends the threads' waits.
 //
-// Timed mode. The bound is the earliest clock of a running thread or end of a
-// wait. Everything strictly before it is done, then the clock stands at the
-// bound and the waits that end there end. So the cards are frozen while
-// any thread runs, and nothing depends on how fast the processes are. Charges of
-// one instant are assigned in the order of the threads' ranks when nothing more
-// can happen at it (Phase::kCharge).
+// Timed mode. The bound is the earliest clock of a running thread or end of a wait. The loop does
+// everything strictly before the bound, sets the clock to the bound, and ends the waits that end
+// there. So the cards are frozen while any thread runs, and nothing depends on the speed of the
+// processes. Charges of one instant are assigned in the order of the threads' ranks, when nothing
+// more can happen at that instant (Phase::kCharge).
 //
-// Free mode. There is no bound: commands are carried out as they come and waits
-// end as soon as their event happens. Simulated time stops when the cards have
-// nothing to do, unless a wait is limited in simulated time.
+// Free mode. There is no bound: commands are executed as they come, and waits end as soon as their
+// event happens. Simulated time stops when the cards have no work, unless a wait is limited in
+// simulated time.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -38,24 +36,24 @@ namespace hvia::fabric {
 struct SchedulerOptions {
   bool timed = true;
   std::vector<ThreadName> threads;    // declared participants
-  int spare_slots = 16;               // for threads that were not declared
-  int64_t stuck_ns = 10'000'000'000;  // wall time a thread may run without acting or parking
+  int spare_slots = 16;               // slots for threads that were not declared
+  int64_t stuck_ns = 10'000'000'000;  // wall time for which a thread may run without acting or parking
   int64_t stall_ns = 30'000'000'000;  // wall time for which a guest's threads may run within kBridgeGuestSpan of simulated time
   int64_t start_ns = 60'000'000'000;  // wall time until all participants must have attached
-  bool continue_on_death = false;     // a dead process's memory becomes a sink and the others go on
-  bool guests = false;                // processes that may do only what was granted to them
-  bool ignore_running = false;        // breaks the protocol on purpose, to show that the tests notice
+  bool continue_on_death = false;     // a dead process's memory becomes a sink and the others continue
+  bool guests = false;                // processes that may use only their grants
+  bool ignore_running = false;        // breaks the protocol, so that the tests can show that they notice
 };
 
 struct DigestReport {
-  uint64_t digest = 0;         // frames, wakes, and what differs from the usual configuration
+  uint64_t digest = 0;         // frames, wakes, and deviations from the default configuration
   uint64_t frames_digest = 0;  // each frame on a wire: its time, sender, bytes and faults
   uint64_t wakes_digest = 0;   // each wake of each thread: its time, reason, message and reply
   Time time = 0;
   uint64_t frames = 0;
   uint64_t wakes = 0;
   bool tainted = false;
-  // By node: what it sent, what the switch sent to it, and the port between.
+  // By node: counts of its frames, of the switch's frames to it, and of its switch port.
   std::vector<WireCounts> from_node, from_switch;
   std::vector<SwitchPortCounts> ports;
 };
@@ -65,12 +63,11 @@ class Scheduler : public Fabric, public MemoryObserver {
   // The control pages are laid out and published here.
   Scheduler(SchedulerOptions options, std::vector<std::string> node_names, uint64_t memory_bytes);
 
-  // Set once, before Run.
+  // Call it once, before Run.
   void SetNodes(std::vector<Node*> nodes, std::vector<HostMemory*> memories, Network* network);
-  // Makes something that differs from the usual configuration part of the
-  // digest, so that runs of different ones never count as the same. The digests
-  // of frames and wakes hold what happened and nothing else: a parameter that
-  // changes no frame changes neither.
+  // Adds a deviation from the default configuration to the digest, so that runs of different
+  // configurations never count as the same. The digests of frames and wakes hold events only: a
+  // parameter that changes no frame changes neither.
   void AddConfiguration(const std::string& name, int64_t value) {
     digest_.AddBytes(reinterpret_cast<const uint8_t*>(name.data()), name.size());
     digest_.Add(static_cast<uint64_t>(value));
@@ -79,25 +76,24 @@ class Scheduler : public Fabric, public MemoryObserver {
   // Runs until Quit.
   void Run();
 
-  // May be called from any thread.
-  // The text, if any, is what the remaining threads are given as the reason.
+  // Callable from any thread. The remaining threads receive the text, if any, as the reason.
   void Quit(std::string why = "");
   void Post(std::function<void()> job);  // the job runs on the simulation thread
   const SharedFile& HeaderFile() const { return header_; }
   const SharedFile& BellFile() const { return bell_; }
   int SlotDescriptor(int slot) const { return slots_[slot].file->Descriptor(); }
 
-  // Simulation thread only (from jobs). A returned text says why the call failed.
-  // Claims a slot. *violation: a guest asked for what it may not have.
+  // Simulation thread only (from jobs). The functions return an error text, or an empty one. Claims
+  // a slot. Sets *violation when a guest requests more than its grants.
   std::string Attach(const Owner& owner, int node, int rank, const std::string& name, int* slot, bool* violation);
   void ConnectionClosed(const Owner& owner);
-  // Makes a guest and its bank of fresh memory. on_end is called once, when its
-  // connection has to end or has ended.
+  // Creates a guest and its bank of zeroed memory. Calls on_end once, when the guest's connection
+  // has ended or must end.
   std::string NewGuest(const GuestConfig& config, std::function<void(const GuestEnd&)> on_end, uint32_t* id, std::shared_ptr<SealedFile>* bank);
   std::string Grant(uint32_t guest, uint32_t page, bool on);
-  // Ends the guest's connection in any case; fails while the card may use its bank.
+  // Ends the guest's connection. Fails, after ending it, while the card may use the guest's bank.
   std::string EndGuest(uint32_t guest);
-  // A process violated the protocol. If it is a guest, its connection ends; else the run ends.
+  // A process violated the protocol. If it is a guest, its connection ends, else the run.
   void Violated(const Owner& owner, const std::string& text);
   void WhenIdle(std::function<void(const DigestReport&)> answer) { digest_requests_.push_back(std::move(answer)); }
   void Stop(uint32_t reason, const std::string& text);
@@ -110,7 +106,7 @@ class Scheduler : public Fabric, public MemoryObserver {
   void OnMemoryFault(int node, bool write, uint64_t address) override;
 
  private:
-  // What happens next in the cards, on the network or on behalf of a thread.
+  // The next event of the cards, the network or a thread's command.
   struct Event {
     Instant at;
     int command_slot = -1;
@@ -133,29 +129,29 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool EverythingAttached() const;
   void ReportDeadlock();
   void Sleep(uint32_t sequence);
-  // False if it ended a guest, so that there may be something to do.
+  // Returns false if it ended a guest, so that there may be new work.
   bool CheckStuck(int64_t now_ns);
 
   // Threads and their waits.
   void Scan();
   void ScanSlot(int index);
-  // Takes commands from the ring. In free mode a guest has to wait when many of
-  // them are still to be carried out, unless all are wanted.
+  // Takes commands from the ring. all: without the limit that free mode sets to a guest's
+  // unexecuted commands.
   void DrainRing(Slot& s, bool all);
   void Arm(int index);
   void FireReady(int index);
   void Disarm(Slot& s);
   void Release(Slot& s);
   std::string DescribeWait(const Slot& s) const;
-  // A wait has a reason to end at that instant, unless it ends earlier.
+  // Gives a wait a reason to end at that instant, unless it ends earlier.
   void Fire(int index, Instant at, uint32_t reason);
   void FireWatches(int node, const Range& written);
   bool Wake(int index, Time at, uint32_t reason);
-  // Wakes the threads that are due at the bound, of each node one at a time.
+  // Wakes the threads that are due at the bound, one at a time for each node.
   bool WakeDue(Instant bound);
-  // Gives processor time to all charges of the instant that is over.
+  // Assigns processor time to all charges of the completed instant.
   void AssignCharges();
-  // Ends a wait later whose poll is due while another thread holds the processor.
+  // Delays the end of a wait whose poll is due while another thread holds the processor.
   bool Postpone(int index);
   void UpdateWatched(int node);
 
@@ -165,9 +161,9 @@ class Scheduler : public Fabric, public MemoryObserver {
   Guest* GuestOf(const Slot& s) { return guests_.Find(s.owner.guest); }
   void FinishGuest(Guest& g, uint32_t reason, const std::string& text);
   void GuestClosed(Guest& g);
-  // False if the guest held up simulated time for too long and has ended.
+  // Returns false if the guest held up simulated time for too long and has ended.
   bool CountHeld(const Slot& s, int64_t now_ns, bool parks);
-  // Whether anybody may receive messages to that rank.
+  // Whether a thread may receive messages for that rank.
   bool HasRank(NodeRank rank);
   void Deliver(int index, const Command& c);
   void ArriveAtBarrier(int index, const Command& c);
@@ -200,11 +196,11 @@ class Scheduler : public Fabric, public MemoryObserver {
   bool started_ = false;
   bool stopped_ = false;
   bool tainted_ = false;
-  Time deadline_ = kNever;      // free mode: the earliest of a wait that is limited in simulated time
-  bool left_in_rings_ = false;  // commands of guests that were not taken yet
+  Time deadline_ = kNever;      // free mode: the earliest deadline of a wait in simulated time
+  bool left_in_rings_ = false;  // untaken commands of guests
   uint64_t same_time_steps_ = 0;
   int64_t begin_ns_ = 0;
-  // Free mode: what was written since the last scan, for waits not yet seen.
+  // Free mode: writes since the last scan, for waits that it has not seen.
   struct Written {
     int node;
     Range range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory shared with the host processes, and typed access to it. Offsets come
-// from the generated layout; this file only knows how to load and store.
+// Memory shared with the host processes, and typed access to it. This file only loads and stores;
+// the offsets come from the generated layout.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,8 @@ namespace hvia::fabric {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bridge's pages are little-endian and shared in place");
 
-// SealedFile is an anonymous file that is handed to other processes as a
-// descriptor. It is sealed against resizing, so that no peer can make an access
-// to a mapping fail by truncating it.
+// SealedFile is an anonymous file that other processes receive as a descriptor. It is sealed
+// against resizing, so that no peer can make an access to a mapping fail by truncating the file.
 class SealedFile {
  public:
   SealedFile(const std::string& name, size_t bytes) : SealedFile(name, bytes, true) {}
@@ -25,7 +24,7 @@ class SealedFile {
  private:
   friend class SharedFile;
   SealedFile(const std::string& name, size_t bytes, bool finished);
-  // Adds seals, and one against further ones.
+  // Adds the given seals, and one that forbids further seals.
   void Finish(int seals);
 
   const std::string name_;
@@ -33,12 +32,11 @@ class SealedFile {
   int fd_ = -1;
 };
 
-// SharedFile is such a file that is mapped here.
+// SharedFile is a sealed file that is mapped here.
 class SharedFile {
  public:
   enum class Others { kWrite, kReadOnly };
-  // With kReadOnly nobody can map it for writing once this mapping is made, or
-  // write to it in another way.
+  // With kReadOnly nobody can map the file for writing, or write to it, once this mapping exists.
   SharedFile(const std::string& name, size_t bytes, Others others = Others::kWrite);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
@@ -52,14 +50,14 @@ class SharedFile {
   uint8_t* base_ = nullptr;
 };
 
-// Plain fields, ordered by a later atomic store or an earlier atomic load.
+// Plain fields. A later atomic store or an earlier atomic load orders them.
 inline uint32_t Get32(const uint8_t* p, size_t offset) { return __atomic_load_n(reinterpret_cast<const uint32_t*>(p + offset), __ATOMIC_RELAXED); }
 inline uint64_t Get64(const uint8_t* p, size_t offset) { return __atomic_load_n(reinterpret_cast<const uint64_t*>(p + offset), __ATOMIC_RELAXED); }
 inline void Put32(uint8_t* p, size_t offset, uint32_t v) { __atomic_store_n(reinterpret_cast<uint32_t*>(p + offset), v, __ATOMIC_RELAXED); }
 inline void Put64(uint8_t* p, size_t offset, uint64_t v) { __atomic_store_n(reinterpret_cast<uint64_t*>(p + offset), v, __ATOMIC_RELAXED); }
 
-// Atomics. Sleep flags and the words they guard form Dekker pairs, which need
-// one total order; so everything here is sequentially consistent, as in Go.
+// Atomics. A sleep flag and the word that it guards form a Dekker pair, which requires one total
+// order. So all accesses here are sequentially consistent, as in Go.
 inline uint32_t Load32(const uint8_t* p, size_t offset) { return __atomic_load_n(reinterpret_cast<const uint32_t*>(p + offset), __ATOMIC_SEQ_CST); }
 inline void Store32(uint8_t* p, size_t offset, uint32_t v) { __atomic_store_n(reinterpret_cast<uint32_t*>(p + offset), v, __ATOMIC_SEQ_CST); }
 inline uint32_t Increment32(uint8_t* p, size_t offset) { return __atomic_add_fetch(reinterpret_cast<uint32_t*>(p + offset), 1, __ATOMIC_SEQ_CST); }
@@ -67,7 +65,7 @@ inline bool CompareAndSwap32(uint8_t* p, size_t offset, uint32_t from, uint32_t 
   return __atomic_compare_exchange_n(reinterpret_cast<uint32_t*>(p + offset), &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// FutexWait sleeps while the word holds the value, at most so long.
+// FutexWait sleeps while the word holds the value, at most timeout_ns.
 void FutexWait(uint8_t* p, size_t offset, uint32_t value, int64_t timeout_ns);
 // FutexWake wakes every sleeper of the word, in this process or another.
 void FutexWake(uint8_t* p, size_t offset);

@@ -78,8 +78,8 @@ void Slot::WriteWake(Time at, uint32_t reason, bool run) {
 
 Slots::Slots(std::vector<ThreadName> declared, int spare, const std::vector<std::string>& node_names, bool ignore_running)
     : node_names_(node_names), ignore_running_(ignore_running), slots_(declared.size() + static_cast<size_t>(spare)) {
-  // By node and rank: this is the order of simultaneous commands, and must not
-  // depend on who attached first.
+  // By node and rank: this orders simultaneous commands, and must not depend on the order of
+  // attaching.
   std::sort(declared.begin(), declared.end(), Before);
   for (size_t i = 0; i < declared.size(); ++i) {
     const ThreadName& t = declared[i];
@@ -100,7 +100,7 @@ Slot* Slots::Find(int node, int rank) {
 }
 
 Slot* Slots::Spare() {
-  // What the slot's last thread posted still belongs to that thread's node and rank.
+  // Commands of the slot's last thread still belong to that thread's node and rank.
   for (Slot& s : slots_)
     if (!s.declared && !s.claimed && s.commands.empty()) return &s;
   return nullptr;
@@ -112,8 +112,7 @@ void Slots::Claim(Slot& s, const Owner& owner, const ThreadName& name, Time begi
   fresh.file = std::make_unique<SharedFile>("hvia-slot", kBridgeSlotStride);
   fresh.page = fresh.file->Base();
   fresh.ring = fresh.page + kBridgeSlotSize;
-  // What the slot's last thread posted still goes to the card, but its reads
-  // are not replied to.
+  // Commands of the slot's last thread still reach the card, but its reads get no reply.
   fresh.commands = std::move(s.commands);
   fresh.reads.assign(s.reads.size(), 0);
   s = std::move(fresh);
@@ -125,7 +124,7 @@ void Slots::Claim(Slot& s, const Owner& owner, const ThreadName& name, Time begi
   Put64(s.page, kBridgeSlotWaitStartOffset, static_cast<uint64_t>(begin));
   Put64(s.page, kBridgeSlotWaitDeadlineOffset, static_cast<uint64_t>(begin));
   Put64(s.page, kBridgeSlotWaitPeriodOffset, 1);
-  Put32(s.page, kBridgeSlotWaitSequenceOffset, 1);  // Abort is 0, which names no wait
+  Put32(s.page, kBridgeSlotWaitSequenceOffset, 1);  // Abort is 0, which no wait has
   Store32(s.page, kBridgeSlotStateOffset, kBridgeStateWaiting);
 }
 
@@ -190,7 +189,7 @@ void Slots::DelayPolls(int node, Time begin, Time end) {
     Wait& w = s.wait;
     if (s.name.node != node || !w.For(kBridgeSlotWaitFlagsPollsMask) || FirstAfter(w.start, w.period, begin) >= end) continue;
     w.start = end;
-    // Its event happened after the poll that was due, or before.
+    // The poll that was due did not happen. The thread sees its event at the end of the charge.
     if (w.reason != kBridgeReasonDeadline) SetEnd(s, {end, Phase::kWake});
   }
 }

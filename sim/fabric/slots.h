@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of a fabric: for each thread the page and the command ring it
-// shares with the simulator, the commands taken from the ring, and its wait.
-// The table keeps the order of threads and finds the next wait to end; what
-// commands and wakes do is the scheduler's.
+// The slots of a fabric. A slot holds the page and the command ring that a thread shares with the
+// simulator, the commands taken from the ring, and the thread's wait. The table keeps the order of
+// threads and finds the next wait to end. The scheduler implements commands and wakes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -27,13 +26,13 @@ struct ThreadName {
   NodeRank Key() const { return {static_cast<uint32_t>(node), static_cast<uint32_t>(rank)}; }
 };
 
-// Owner is the process behind a claimed slot.
+// Owner is the process of a claimed slot.
 struct Owner {
   uint64_t connection = 0;
   uint32_t pid = 0;
   uint32_t node_mask = 0;
   std::string name;
-  uint32_t guest = 0;  // its number, 0 = it is none
+  uint32_t guest = 0;  // its number, 0 if it is no guest
   // Identifies the process as a sender of messages.
   uint64_t Sender() const { return guest != 0 ? guest : 1ull << 63 | connection; }
 };
@@ -50,8 +49,7 @@ struct Command {
   uint32_t data[kBridgeMaxWriteDwords];
 };
 
-// Wait is a parked thread's descriptor, copied, and how it will end as far as
-// is known by now.
+// Wait is a copy of a parked thread's descriptor, and the end that the scheduler expects.
 struct Wait {
   bool armed = false;
   uint32_t sequence = 0;
@@ -63,7 +61,7 @@ struct Wait {
   uint32_t reason = kBridgeReasonDeadline;
 
   bool For(uint32_t mask) const { return armed && (flags & mask) != 0; }
-  // When the thread sees at a poll what happened now. Its last poll is at the
+  // The time of the poll at which the thread sees an event of now. Its last poll is at the
   // deadline, which may have passed while another thread held the processor.
   Instant Seen(Time now) const;
 };
@@ -73,7 +71,7 @@ struct Slot {
   bool declared = false;
   bool claimed = false;
   Owner owner;
-  // A new file for each thread: the slot's last owner still has the old one.
+  // A new file for each thread: the slot's last thread still maps the old one.
   std::unique_ptr<SharedFile> file;
   uint8_t* page = nullptr;
   uint8_t* ring = nullptr;
@@ -81,7 +79,7 @@ struct Slot {
   Time clock = 0;  // of the running thread
   std::deque<Command> commands;
   Wait wait;
-  // What may happen before the scheduler sees the wait for it (free mode).
+  // Results that may come before the scheduler sees the wait for them (free mode).
   std::deque<uint64_t> reads;  // tags of register reads in flight
   uint64_t last_read = 0;
   bool reply_ready = false;
@@ -91,10 +89,10 @@ struct Slot {
   bool barrier_rejected = false;
   Time barrier_time = 0;
   std::vector<uint8_t> partial;  // message under assembly
-  // A message of this thread could not be delivered, and no wait reported it yet.
+  // A message of this thread was not delivered, and no wait has reported that.
   bool undelivered_ready = false;
   Time undelivered_time = 0;
-  // Of a guest, in timed mode: its commands and waits since that instant.
+  // Timed mode, guests: number of commands and waits since `instant`.
   Time instant = -1;
   uint32_t acts = 0;
   // Watchdogs.
@@ -103,18 +101,18 @@ struct Slot {
   int64_t woken_ns = 0;
 
   bool Running() const { return claimed && !wait.armed; }
-  // Copies the thread's wait from its page. Returns false, with the number in
-  // *watches, if that has more watches than fit.
+  // Copies the thread's wait from its page. Returns false if it has more watches than fit, and
+  // stores their number in *watches.
   bool ReadWait(uint32_t* watches);
   Command ReadCommand() const;  // at the ring's head
   void WriteMessage(const Message& m) const;
-  // Ends the thread's wait; run: its state is not set to running yet.
+  // Ends the thread's wait. run: also sets its state to running.
   void WriteWake(Time at, uint32_t reason, bool run);
 };
 
 class Slots {
  public:
-  // Throws if two threads have one name.
+  // Throws if two threads have the same node and rank.
   Slots(std::vector<ThreadName> declared, int spare, const std::vector<std::string>& node_names, bool ignore_running);
 
   int Size() const { return static_cast<int>(slots_.size()); }
@@ -131,8 +129,8 @@ class Slots {
   Slot* Find(int node, int rank);
   // An undeclared free slot.
   Slot* Spare();
-  // Gives a slot to a new thread, which starts parked until `begin`. Throws if
-  // its pages cannot be made.
+  // Claims a slot for a new thread, which starts parked until `begin`. Throws if its pages cannot
+  // be created.
   void Claim(Slot& s, const Owner& owner, const ThreadName& name, Time begin);
 
   int PendingCommands() const { return pending_; }
@@ -143,16 +141,16 @@ class Slots {
   // Indexes of the armed waits that the condition selects, by node and rank.
   template <typename Condition>
   std::vector<int> Waiting(Condition condition) const;
-  // The end of the next wait, or the clock of a running thread before it.
+  // The end of the next wait, or an earlier clock of a running thread.
   Instant Bound();
   // The earliest deadline of a wait.
   Time Deadline() const;
-  // The bytes watched on a node lie within this range.
+  // The smallest range that contains all watched bytes of a node.
   Range Watched(int node) const;
   void SetEnd(Slot& s, Instant end);
-  // The wait of a thread was armed or disarmed, or a thread came or left.
+  // Call it when a wait is armed or disarmed, and when a thread comes or leaves.
   void Changed() { bound_.reset(); }
-  // The processor was held in [begin, end): polls that fell into it are due at its end.
+  // The processor was held in [begin, end): polls in that span are delayed to its end.
   void DelayPolls(int node, Time begin, Time end);
 
  private:

@@ -10,8 +10,8 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr uint64_t kGroup = 1ull << 40;  // of an address, as Address gives it
-// Reserved for the two ends of one cable (IEEE 802.1D, table 7-10), PAUSE among them.
+constexpr uint64_t kGroup = 1ull << 40;  // group bit of an address
+// Addresses that a bridge does not forward (IEEE 802.1D, table 7-10), including PAUSE.
 constexpr uint64_t kReserved = 0x0180c2000000, kReservedMask = ~0xfull;
 
 uint64_t Address(const std::vector<uint8_t>& frame, size_t offset) { return GetBig(frame.data() + offset, 6); }
@@ -98,7 +98,7 @@ void Switch::Age(Time t) {
 }
 
 void Switch::Learn(size_t port, Time t, uint64_t address) {
-  if ((address & kGroup) != 0) return;  // nobody's: a frame cannot be sent to it alone
+  if ((address & kGroup) != 0) return;  // a group address is no source
   const auto known = table_.find(address);
   if (known != table_.end()) {
     Entry& entry = *known->second;

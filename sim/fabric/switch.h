@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A learning Ethernet switch, store and forward, with a cable to a node in each
-// of its ports.
+// A learning Ethernet switch, store and forward, with a cable to a node in each of its ports.
 //
-// A frame is handled when its last byte arrives. One with a wrong FCS is
-// dropped. Else the switch learns its source address and queues the frame at the
-// port of its destination, or at all other ports if that is unknown or a group.
-// An address is forgotten when no frame came from it for SwitchAgeingTime; the
-// table is aged first when a good frame arrives.
+// The switch handles a frame when its last byte arrives. It drops a frame with a wrong FCS. Else it
+// learns the source address and queues the frame at the port of its destination, or at all other
+// ports if the destination is unknown or a group. It forgets an address that sent no frame for
+// SwitchAgeingTime, and ages the table when a good frame arrives.
 //
-// A frame occupies its bytes and FCS in the queue until its last byte has left
-// the port. One that does not fit is dropped, and its input becomes starved:
-// starved inputs, in the order in which they did, have the space of one largest
-// frame reserved until they are served or the queue is empty. Real senders drift
-// against each other; here frames may keep step for ever, and without this the
-// input whose frame comes just before another's would take all free space.
+// A frame occupies its bytes and FCS in the queue until its last byte has left the port. A frame
+// that does not fit is dropped, and its input becomes starved. Starved inputs, oldest first, have
+// the space of one largest frame reserved until they are served or the queue is empty. Real senders
+// drift against each other. Here frames may keep step forever, and without the reservation an input
+// whose frame comes just before another's would take all free space.
 //
-// A frame leaves after the latency of the switch, in the order of the queue, at
-// the rate of the wire. There is no PAUSE. Order within one instant: space is
-// freed, frames arrive, frames leave, each by port number.
+// A frame leaves after the latency of the switch, in the order of the queue, at the rate of the
+// wire. There is no PAUSE. Order within one instant: space is freed, frames arrive, frames leave,
+// each by port number.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -31,7 +28,7 @@
 
 namespace hvia::fabric {
 
-// SwitchPortCounts are those of layout's SwitchPort.
+// SwitchPortCounts are the counters of layout's SwitchPort.
 struct SwitchPortCounts {
   uint64_t received = 0, wrong_fcs = 0, filtered = 0, flooded = 0, moved = 0, unlearned = 0;
   uint64_t forwarded = 0, no_room = 0, highest_filling = 0, aged = 0;
@@ -39,13 +36,13 @@ struct SwitchPortCounts {
 
 class Switch {
  public:
-  // One plug for each port, which is the switch's end of a cable.
+  // Each port gets one plug, the switch's end of a cable.
   Switch(const Params& params, const std::vector<LinkEnd>& plugs);
   FrameSink* Sink(size_t port) { return &ports_[port]; }
 
-  // Earliest arrival that is announced, or departure; kNever if there is none.
+  // Earliest announced arrival, or departure; kNever if there is none.
   Time NextEvent() const;
-  // Does the work at exactly that time.
+  // Does the work that is due at t.
   void Step(Time t);
   const SwitchPortCounts& Counts(size_t port) const { return ports_[port].counts; }
 
@@ -68,10 +65,10 @@ class Switch {
     void DeliverDamaged(Frame frame) override { arriving.push_back({std::move(frame), true}); }
 
     LinkEnd plug;
-    std::deque<Arrival> arriving;  // announced, in the order of their ends: a cable keeps it
+    std::deque<Arrival> arriving;  // announced, in the order of their ends, as the cable delivers
     std::deque<Waiting> queue;
-    uint64_t filling = 0;       // bytes of the queue and of the frame that leaves
-    uint64_t leaving = 0;       // bytes of that frame
+    uint64_t filling = 0;       // bytes of the queue and of the leaving frame
+    uint64_t leaving = 0;       // bytes of the leaving frame
     Time left = kNever;         // when its last byte has left
     std::deque<size_t> starved;  // starved inputs, the longest waiting first
     SwitchPortCounts counts;

@@ -10,10 +10,9 @@ constexpr Time kNever = INT64_MAX;
 
 inline Time Later(Time t, Time span) { return span > kNever - t ? kNever : t + span; }
 
-// The order within one instant. A thread whose event happened wakes first,
-// because its commands of that instant must reach the cards before the cards'
-// own events. A timeout comes after those, because a write at the deadline's
-// instant wins. Processor time is assigned when the instant is over.
+// The order within one instant. A thread whose event happened wakes first: its commands of that
+// instant must reach the cards before the cards' events. A timeout comes after those, because a
+// write at the deadline's instant wins. Processor time is assigned last.
 enum class Phase : int { kWake = 0, kCommand = 1, kDevice = 2, kTimeout = 3, kCharge = 4 };
 
 struct Instant {

@@ -14,9 +14,9 @@
 namespace hvia::fabric {
 namespace {
 
-constexpr uint32_t kMostBits = 64;     // that Corrupt flips
-constexpr uint32_t kSeededBits = 8;    // at most, when the seed says how many
-constexpr Time kLongest = 1000'000'000'000'000;  // of a span: 1000 s
+constexpr uint32_t kMostBits = 64;     // limit of flipped bits
+constexpr uint32_t kSeededBits = 8;    // limit when the seed chooses the number
+constexpr Time kLongest = 1000'000'000'000'000;  // span: 1000 s
 
 static_assert(sizeof(uint32_t) * 8 > WireFaults::kKinds);
 
@@ -98,8 +98,8 @@ WireFaults::WireFaults(const std::vector<WireFaultRule>& from_0, const std::vect
     Direction& d = directions_[end];
     for (const WireFaultRule& given : end == 0 ? from_0 : from_1) {
       Rule r{given, 0, 0};
-      // Its own generator for each direction, kind, and rule of that kind: more of one does not
-      // change the others' choices.
+      // Each direction, kind, and rule of that kind has a separate generator, so that a further
+      // rule does not change the choices of the others.
       const int direction = r.node + (r.way == WireWay::kFromSwitch ? static_cast<int>(kBridgeMaxNodes) : 0);
       uint64_t alike = 0;
       for (const Rule& o : d.rules) alike += o.kind == r.kind;
@@ -124,7 +124,7 @@ bool WireFaults::Agrees(const Rule& r, Time start, const std::vector<uint8_t>& b
 }
 
 bool WireFaults::Chosen(Rule* r, Time start, const std::vector<uint8_t>& bytes, const Talk& talk, SplitMix* random) {
-  // One draw for each frame, whatever else is asked.
+  // One draw for each frame, whether or not the rule matches.
   const uint64_t lot = random->Below(WireFaultRule::kWhole);
   if (!Agrees(*r, start, bytes, talk)) return false;
   const uint64_t place = r->message != 0 ? talk.frame : ++r->matched;
@@ -163,7 +163,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
   for (Rule& r : d.rules) {
     SplitMix random(SplitMix::Mix(r.seed + n * SplitMix::kStep));
     if (r.kind == kWireFaultCut || r.kind == kWireFaultLink) {
-      // Of a frame in flight at that time the first part arrives.
+      // A frame in flight at that time is truncated.
       if (start >= r.to || data + static_cast<Time>(whole) * byte_time <= r.from) continue;
       fate.faults |= 1u << r.kind;
       if (data + byte_time > r.from) {
@@ -192,7 +192,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
         break;
       }
       case kWireFaultTruncate: {
-        // By seed one in two is a runt.
+        // Without a given size, every second frame becomes a runt.
         const size_t limit = random.OneIn(2) ? std::min(whole, kMinFrame + kFcsBytes) : whole;
         shorten(r.bytes != 0 ? r.bytes : 1 + random.Below(limit - 1));
         break;
@@ -202,7 +202,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
       default: break;
     }
   }
-  // What did not arrive at all, nothing else was done to.
+  // A lost frame reports no other faults.
   if (fate.lost) {
     const uint32_t cut = fate.faults & (1u << kWireFaultCut | 1u << kWireFaultLink);
     fate.faults = cut != 0 ? cut : 1u << kWireFaultDrop;
@@ -216,7 +216,7 @@ void WireFaults::Damage(const WireFate& fate, std::vector<uint8_t>* bytes) {
   AppendFcs(bytes);
   for (const uint32_t bit : fate.flips) (*bytes)[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
   if (fate.kept < bytes->size()) bytes->resize(fate.kept);
-  // One in 2^32 looks right by chance. It shall not.
+  // A damaged frame has a good FCS with probability 2^-32. Damage it further.
   while (HasGoodFcs(*bytes)) bytes->back() ^= 1;
 }
 

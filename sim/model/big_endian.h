@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Numbers in network byte order, of up to eight bytes.
+// Big-endian numbers of up to eight bytes.
 #pragma once
 #include <cstddef>
 #include <cstdint>

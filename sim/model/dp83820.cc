@@ -10,17 +10,16 @@ namespace hvia {
 namespace {
 
 constexpr int kDevselLimit = 4;        // clocks after the address phase: subtractive decode
-constexpr int kDevsel = 2;             // its own DEVSEL#: medium
+constexpr int kDevsel = 2;             // medium
 constexpr int kRequestAway = 2;        // clocks without REQ# after STOP#
-constexpr uint32_t kSiliconRevision = 0x0103;  // SRR, as the layout has it
+constexpr uint32_t kSiliconRevision = 0x0103;  // SRR
 constexpr uint32_t kEthernetController = 0x020000;
 constexpr uint32_t kBar0Bytes = 256;   // I/O
-constexpr size_t kShortest = kMinFrame + kFcsBytes;  // less is a runt
-constexpr size_t kLongest = kMaxFrame + kFcsBytes;   // more is too long, unless RXCFG.ALP
-constexpr size_t kTruncated = 2046;    // what is kept of a frame at most
+constexpr size_t kShortest = kMinFrame + kFcsBytes;  // a shorter frame is a runt
+constexpr size_t kLongest = kMaxFrame + kFcsBytes;   // a longer frame is too long, unless RXCFG.ALP
+constexpr size_t kTruncated = 2046;    // a longer frame is truncated to this size
 constexpr uint32_t kUnicast = 1, kMulticast = 2, kBroadcast = 3;  // DestinationClass
-// I/O space belongs to BAR 0, which the card leaves off; the layout does not name what it does not
-// use.
+// The card does not use I/O space (BAR 0), so the layout does not name these.
 constexpr uint8_t kIoRead = 2, kIoWrite = 3;
 constexpr uint32_t kIoEnable = 1;
 
@@ -42,7 +41,7 @@ uint32_t Mask(uint8_t byte_enables) {
   return mask;
 }
 
-// How many whole byte times lie in a span, 0 if it is negative.
+// Number of complete byte times in a span, 0 if it is negative.
 int64_t Bytes(int64_t span, int64_t byte_time) { return span <= 0 ? 0 : span / byte_time; }
 
 }  // namespace
@@ -71,7 +70,7 @@ void Dp83820::Misuse(const std::string& text) {
 
 void Dp83820::Reset(int64_t now) {
   now_ = now;
-  // A frame that started before the end of the reset is not recognised.
+  // A frame that started before the end of the reset is not recognized.
   while (!coming_.empty() && coming_.front().first_byte + timing_.receive_delay <= now) {
     stats_.disabled++;
     coming_.pop_front();
@@ -93,7 +92,7 @@ void Dp83820::Reset(int64_t now) {
 }
 
 void Dp83820::Tick(const PciPins& pins, int64_t now) {
-  // NextEvent is as seen from the last edge.
+  // NextEvent is relative to the last edge.
   const bool nothing = !timing_.eager && steady_ && pins.high == steady_high_ && pins.gnt_n && !pins.idsel && now < NextEvent();
   now_ = now;
   if (!nothing) Work(pins);
@@ -110,7 +109,7 @@ void Dp83820::Work(const PciPins& p) {
   Engines();
   Request();
 
-  // The owner of GNT# keeps the idle bus from floating.
+  // The owner of GNT# parks the idle bus.
   if (master_ == MasterState::kIdle && target_ == TargetState::kIdle) {
     if (p.idle() && !p.gnt_n)
       Drive(kPciAd | kPciCbe);
@@ -151,7 +150,7 @@ bool Dp83820::PopSent(Sent* sent) {
   return true;
 }
 
-// Bytes of the frame that have come into the FIFO, those in memory included.
+// Bytes of the frame that have entered the FIFO, including those already in memory.
 size_t Dp83820::Arrived(const RxFrame& frame) const {
   if (frame.complete) return frame.kept;
   if (now_ < frame.first) return 0;
@@ -164,7 +163,7 @@ size_t Dp83820::ReceiveHeld() const {
   return held;
 }
 
-// What has arrived by now, in order.
+// Processes everything that has arrived, in order.
 void Dp83820::WireIn() {
   for (;;) {
     if (!rx_fifo_.empty() && !rx_fifo_.back().complete) {
@@ -205,7 +204,7 @@ void Dp83820::Accept(Arriving frame) {
 
 bool Dp83820::Filtered(const std::vector<uint8_t>& bytes, uint32_t* destination_class) const {
   if (bytes.size() < station_.size()) {
-    // A stump without an address is nobody's.
+    // A frame cut before its address ends is filtered.
     return true;
   }
   const bool broadcast = std::all_of(bytes.begin(), bytes.begin() + 6, [](uint8_t b) { return b == 0xff; });
@@ -222,7 +221,7 @@ bool Dp83820::Filtered(const std::vector<uint8_t>& bytes, uint32_t* destination_
   return !(rfcr_ & kMacRFCRAPMMask) || !std::equal(station_.begin(), station_.end(), bytes.begin());
 }
 
-// The frame that arrives does not fit any more. What has not started to leave is removed.
+// The FIFO overflows with the arriving frame. Removes the frame if none of it has left.
 void Dp83820::Overflow() {
   if (ReceiveHeld() <= static_cast<size_t>(timing_.receive_fifo)) return;
   RxFrame& f = rx_fifo_.back();
@@ -238,7 +237,7 @@ void Dp83820::Overflow() {
   f.complete = true;
 }
 
-// The frame's last byte is in the FIFO: what it was is known.
+// The frame's last byte is in the FIFO: determines the status.
 void Dp83820::Finish(RxFrame* frame) {
   RxFrame& f = *frame;
   f.complete = true;
@@ -255,7 +254,7 @@ void Dp83820::Finish(RxFrame* frame) {
   rx_fifo_.pop_back();
 }
 
-// A frame with an error is rejected if that is possible: nothing of it has left the FIFO.
+// Rejects a frame with an error if none of it has left the FIFO.
 bool Dp83820::Reject(const RxFrame& f) {
   if (f.committed || (rxcfg_ & kMacRXCFGAEPMask)) return false;
   if (f.status & (kMacDescriptorCommandStatusFcsErrorMask | kMacDescriptorCommandStatusSymbolErrorMask))
@@ -279,13 +278,13 @@ int64_t Dp83820::TransmitHeld() const {
   return held;
 }
 
-// The wire's side of the transmit FIFO. Frames follow each other at the wire's own times; only
-// whether enough of a frame is there is looked at with the bus clock.
+// The wire's side of the transmit FIFO. Frames follow each other at the wire's times. Only the fill
+// level of the FIFO is checked with the bus clock.
 void Dp83820::WireOut() {
   const size_t drain = 32 * static_cast<size_t>((txcfg_ & kMacTXCFGDRTHMask) >> kMacTXCFGDRTHLsb);
   for (TxFrame& f : tx_fifo_) {
     if (f.ready) continue;
-    // A frame that the FIFO cannot hold begins when the FIFO is full.
+    // A frame that exceeds the FIFO starts when the FIFO is full.
     const bool stuck = tx_ == TxState::kRoom && tx_fifo_.size() == 1 && TransmitHeld() + TransmitNeeds() > timing_.transmit_fifo;
     if (!f.complete && !(drain != 0 && f.bytes.size() >= drain) && !stuck) break;
     f.ready = true;
@@ -335,7 +334,7 @@ int64_t Dp83820::NextEvent() const {
   if (!coming_.empty()) next = coming_.front().first_byte + timing_.receive_delay;
   if (!rx_fifo_.empty() && !rx_fifo_.back().complete) {
     const RxFrame& f = rx_fifo_.back();
-    // The byte that is still to come, counted from 0, with which something changes.
+    // The index of the next arriving byte that changes something.
     size_t byte = f.bytes.size() - 1;
     const size_t others = ReceiveHeld() - (Arrived(f) - f.drained);
     const size_t fits = static_cast<size_t>(timing_.receive_fifo) - std::min(others, static_cast<size_t>(timing_.receive_fifo)) + f.drained;
@@ -353,7 +352,7 @@ int64_t Dp83820::NextEvent() const {
     } else if (!f.cut) {
       int64_t byte = static_cast<int64_t>(f.bytes.size());
       if (tx_ == TxState::kRoom) byte = std::min(byte, std::max(Left(f) + TransmitHeld() + TransmitNeeds() - timing_.transmit_fifo, int64_t{0}));
-      // A complete frame has left then, an incomplete one runs dry.
+      // When a complete frame has left, or an incomplete one underruns.
       next = std::min(next, f.start + head + byte * timing_.byte_time);
     }
   }
@@ -372,7 +371,7 @@ uint32_t Dp83820::DescriptorBytes() const {
   return static_cast<uint32_t>((cfg_ & kMacCFGEXTSTSMask) ? kMacDescriptorSize : kMacDescriptorExtendedStatusOffset);
 }
 
-// Free FIFO bytes that the next burst of the fragment waits for.
+// Free FIFO bytes that the fragment's next burst requires.
 int64_t Dp83820::TransmitNeeds() const {
   const int64_t fill = 32 * static_cast<int64_t>((txcfg_ & kMacTXCFGFLTHMask) >> kMacTXCFGFLTHLsb);
   return std::max(std::min(fill, static_cast<int64_t>(timing_.transmit_fifo)), static_cast<int64_t>(std::min<size_t>(Burst(txcfg_), tx_left_)));
@@ -395,7 +394,7 @@ bool Dp83820::ReceiveWants() const {
   return rx_ == RxState::kRefresh || rx_ == RxState::kDescriptor || rx_ == RxState::kStatus || ReceiveBurstReady();
 }
 
-// Steps that need neither the bus nor a further clock.
+// Steps that require neither the bus nor another clock.
 void Dp83820::Engines() {
   if (tx_ == TxState::kReact && react_ == 0) tx_ = tx_done_ ? TxState::kRefresh : TxState::kDescriptor;
   if (tx_ == TxState::kRoom && TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo) tx_ = TxState::kFragment;
@@ -410,7 +409,7 @@ void Dp83820::Engines() {
     const bool all = f.complete && f.drained == f.kept;
     if (!all && rx_space_ != 0) return;
     rx_more_ = !all;
-    // The size in a status is what lies in that buffer; errors and OK belong to the frame's last.
+    // A status holds the bytes in its buffer. Errors and OK belong to the frame's last buffer.
     rx_status_ = kMacDescriptorCommandStatusOwnMask | rx_stored_;
     if (rx_more_) {
       rx_status_ |= kMacDescriptorCommandStatusMoreMask;
@@ -532,7 +531,7 @@ void Dp83820::ReceiveStatusDone() {
   rx_ = rx_halt_ && !rx_more_ ? RxState::kIdle : RxState::kDescriptor;
 }
 
-// Frames whose preamble has started are on the wire and stay there.
+// Frames whose preamble has started stay on the wire.
 void Dp83820::TransmitReset() {
   while (!tx_fifo_.empty() && !tx_fifo_.back().started) {
     stats_.transmit_dropped++;
@@ -563,18 +562,18 @@ void Dp83820::ReceiveReset() {
   rx_ = RxState::kIdle;
 }
 
-// After an abort nothing moves any more until a reset.
+// After an abort the engines stop until a reset.
 void Dp83820::StopEngines() {
   const uint32_t transmit = txdp_, receive = rxdp_;
   TransmitReset();
   ReceiveReset();
-  txdp_ = transmit;  // where it happened
+  txdp_ = transmit;  // the failing descriptor
   rxdp_ = receive;
 }
 
 // ---- Master ----
 
-// What the engines want of the bus, turn by turn, receive first when neither has had it.
+// Chooses between the engines. They alternate; receive goes first.
 void Dp83820::Choose() {
   const bool transmit = TransmitWants(), receive = ReceiveWants();
   if (!transmit && !receive) return;
@@ -630,9 +629,9 @@ void Dp83820::Choose() {
   }
 }
 
-// A burst of a frame that is still arriving ends before a data phase (the one after `phase` dwords
-// from the present one) for which the bytes are not there: 8 of them, so that the next burst begins
-// at a multiple of 8.
+// Ends the burst of an arriving frame before a data phase whose bytes are missing (`phase` dwords
+// from the present one). The rest keeps 8 bytes together, so that the next burst starts at a
+// multiple of 8.
 void Dp83820::Trim(int phase) {
   if (job_.client != kReceive || !job_.data) return;
   const RxFrame& f = rx_fifo_.front();
@@ -645,11 +644,11 @@ void Dp83820::Trim(int phase) {
   if (next < job_.dwords && there < 4 * static_cast<size_t>(next) + 8) job_.dwords = next;
 }
 
-// Dword of a write.
+// Returns a dword of a write.
 uint32_t Dp83820::Give(int index, uint8_t* byte_enables) const {
   *byte_enables = 15;
   if (!job_.data) {
-    if (index == 1) return 0;  // extended status: no VLAN tag, nothing checked
+    if (index == 1) return 0;  // extended status: no VLAN tag, no checksum
     if (job_.client == kReceive) return rx_status_;
     const uint32_t c = tx_descriptor_.command;
     uint32_t status = c & ~(kMacDescriptorCommandStatusOwnMask | kMacDescriptorCommandStatusOKMask | kMacDescriptorCommandStatusUnderrunMask |
@@ -672,7 +671,7 @@ uint32_t Dp83820::Give(int index, uint8_t* byte_enables) const {
   return word;
 }
 
-// The next dword of a read.
+// Stores the next dword of a read.
 void Dp83820::Take(uint32_t data) {
   if (job_.data) {
     const uint32_t address = job_.address + 4 * static_cast<uint32_t>(job_.index);
@@ -733,11 +732,12 @@ void Dp83820::JobDone() {
   }
 }
 
-// Whether an engine goes on at once when the burst in flight is over.
+// Whether an engine continues at once after the burst in flight.
 bool Dp83820::Follows() const {
   if (job_.client == kTransmit) {
     if (ReceiveWants()) return true;
-    // A fragment's last burst is followed by its status, another one if the FIFO can take it.
+    // After a fragment's last burst comes its status; after others the next burst, if the FIFO can
+    // take it.
     if (job_.data) {
       const int64_t rest = static_cast<int64_t>(4 * (job_.dwords - job_.index));
       return tx_left_ <= rest || TransmitHeld() + std::min<int64_t>(rest, tx_left_) + TransmitNeeds() <= timing_.transmit_fifo;
@@ -763,7 +763,7 @@ void Dp83820::Request() {
     wanted = job_.active || TransmitWants() || ReceiveWants();
   if (!(pci_command_ & kPciConfigCommandMasterEnableMask)) wanted = false;
   if (master_ == MasterState::kIdle && !wanted) last_ = kNobody;
-  // Two clocks without REQ# after STOP#, one of them the idle one.
+  // Two clocks without REQ# after STOP#, including the idle one.
   if (stopped_) {
     stopped_ = false;
     backoff_ = kRequestAway;
@@ -778,8 +778,7 @@ void Dp83820::MasterBegin() {
   const uint32_t address = job_.address + 4 * static_cast<uint32_t>(job_.index);
   drive_.ad = address;
   drive_.cbe_n = static_cast<uint8_t>(job_.write ? kPciCommandMemoryWrite : kPciCommandMemoryRead);
-  // One qword is left to the 32-bit way: whether the target is wide is not known before FRAME#
-  // would have to go.
+  // A single qword goes as 32 bits: FRAME# would have to rise before the target shows its width.
   asked64_ = wide_bus_ && (cfg_ & kMacCFGDATA64Mask) && address % 8 == 0 && left >= 4;
   selected_ = aborted_ = moved_ = wide_ = false;
   drive_.Set(kPciFrame, false);
@@ -793,7 +792,7 @@ void Dp83820::MasterBegin() {
   latency_ = static_cast<int>((pci_header_ & kPciConfigHeaderLatencyTimerMask) >> kPciConfigHeaderLatencyTimerLsb);
 }
 
-// Puts the data phase at job_.index on the bus, IRDY# at once or after a wait state.
+// Puts the data phase at job_.index on the bus. IRDY# follows at once or after a wait state.
 void Dp83820::MasterOffer(const PciPins& p) {
   const int every = job_.write ? timing_.write_wait_every : timing_.read_wait_every;
   wait_ = every != 0 && phases_ != 0 && phases_ % every == 0 ? 1 : 0;
@@ -817,7 +816,7 @@ void Dp83820::MasterPhase() {
   if (!wide_bus_) drive_.cbe_n &= 15;
 }
 
-// IRDY#, and with it the decision whether this is the last data phase.
+// Asserts IRDY#, and decides whether this is the last data phase.
 void Dp83820::MasterReady(const PciPins& p) {
   const int phase = Wide() ? 2 : 1;
   Trim(phase);
@@ -907,8 +906,7 @@ void Dp83820::MasterTick(const PciPins& p) {
     return;
   }
   if (stop || gone) {
-    // One more clock with IRDY# and without FRAME#. What is on AD stays, or is what would have
-    // followed.
+    // One more clock with IRDY# and without FRAME#. AD keeps its data, or shows the next.
     if (gone || target_abort) aborted_ = true;
     if (xfer && job_.index < job_.dwords) MasterPhase();
     drive_.Set(kPciFrame, true);
@@ -1015,7 +1013,7 @@ uint32_t Dp83820::ReadTarget() const {
   return space_ == Space::kConfig ? ReadConfig(target_address_) : ReadRegister(target_address_);
 }
 
-// What a read takes with it goes when the data is on the bus.
+// The side effects of a read happen when its data is on the bus.
 void Dp83820::ReadDone() {
   if (space_ == Space::kRegisters && target_address_ == kMacISROffset) isr_ &= ~target_data_;
 }
@@ -1046,7 +1044,7 @@ void Dp83820::WriteConfig(uint32_t offset, uint32_t data, uint32_t mask) {
   switch (offset) {
     case kPciConfigCommandOffset:
       pci_command_ = merge(pci_command_, kCommandWritable);
-      pci_status_ &= ~(data & mask);  // bits of the status are cleared by 1
+      pci_status_ &= ~(data & mask);  // writing 1 clears a status bit
       break;
     case kPciConfigHeaderOffset:
       pci_header_ = merge(pci_header_, kPciConfigHeaderCacheLineSizeMask | kPciConfigHeaderLatencyTimerMask);
@@ -1128,7 +1126,7 @@ void Dp83820::WriteRegister(uint32_t offset, uint32_t data, uint32_t mask) {
   }
 }
 
-// The bits are strobes. Resets first, so that one write can reset an engine and start it.
+// The bits are strobes. Resets go first, so that one write can reset an engine and start it.
 void Dp83820::Command(uint32_t strobes) {
   if (strobes & (kMacCRTXRMask | kMacCRRSTMask)) TransmitReset();
   if (strobes & (kMacCRRXRMask | kMacCRRSTMask)) ReceiveReset();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The frame check sequence of Ethernet, for the model of the MAC and for a link that damages
-// frames.
+// The frame check sequence of Ethernet.
 #pragma once
 #include <zlib.h>
 
@@ -13,7 +12,7 @@ namespace hvia {
 
 constexpr size_t kFcsBytes = 4;
 
-// EthernetFcs is the CRC-32 of a frame as its FCS carries it, first wire byte in bits 7:0.
+// EthernetFcs returns the CRC-32 of a frame in FCS order, first wire byte in bits 7:0.
 inline uint32_t EthernetFcs(const uint8_t* data, size_t bytes) { return static_cast<uint32_t>(crc32_z(0, data, bytes)); }
 
 inline void AppendFcs(std::vector<uint8_t>* frame) {
@@ -21,7 +20,7 @@ inline void AppendFcs(std::vector<uint8_t>* frame) {
   for (size_t i = 0; i < kFcsBytes; ++i) frame->push_back(static_cast<uint8_t>(fcs >> (8 * i)));
 }
 
-// Whether the bytes are a frame and its FCS.
+// Whether the bytes are a frame with a good FCS.
 inline bool HasGoodFcs(const std::vector<uint8_t>& bytes) {
   if (bytes.size() <= kFcsBytes) return false;
   const size_t n = bytes.size() - kFcsBytes;

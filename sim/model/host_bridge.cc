@@ -8,7 +8,7 @@
 namespace hvia {
 namespace {
 
-constexpr int kRetryLimit = 1 << 16;   // repeats of one command before it is given up
+constexpr int kRetryLimit = 1 << 16;   // the bridge gives up a command after this many retries
 constexpr int kDevselLimit = 4;        // clocks after the address phase: subtractive decode
 constexpr int kRetryBackoff = 2;       // clocks before a retried transaction is repeated
 constexpr int kGrantIdleLimit = 16;    // a granted master that does not start loses its turn
@@ -120,8 +120,8 @@ void HostBridge::Work(const PciPins& p) {
   Arbitrate(p);
   MasterTick(p);
 
-  // The bridge keeps the idle bus from floating while the card has no grant; one clock between two
-  // grants lets the card's drivers go first.
+  // The bridge parks the idle bus while the card has no grant. It waits one clock between two
+  // grants, so that the card releases its drivers first.
   if (master_ == MasterState::kIdle && target_ == TargetState::kIdle) {
     if (p.idle() && gnt_n_ && p.gnt_n && was_gnt_n_)
       Drive(kPciAd | kPciCbe);
@@ -141,7 +141,7 @@ void HostBridge::Work(const PciPins& p) {
     Release(parity_lines_);
   }
 
-  // PERR# comes two clocks behind the data: sustained tri-state.
+  // PERR# comes two clocks after the data: sustained tri-state.
   if (perr_clocks_ > 0) {
     perr_clocks_--;
     drive_.Set(kPciPerr, perr_clocks_ != 2);
@@ -157,7 +157,8 @@ void HostBridge::Work(const PciPins& p) {
   was_frame_n_ = p.frame_n();
 }
 
-// Central arbiter. The bus is the bridge's unless the card has GNT#; who had the last turn waits.
+// Central arbiter. The bridge owns the bus unless the card has GNT#. Turns alternate while both
+// request.
 void HostBridge::Arbitrate(const PciPins& p) {
   const bool wanted = !queue_.empty() && master_ == MasterState::kIdle;
   if (gnt_n_) {
@@ -221,8 +222,8 @@ void HostBridge::Complete(HostResult::Status status) {
   index_ = queue_.empty() ? 0 : queue_.front().index;
 }
 
-// Between the halves of a split burst the store of another thread may come, to another 16 bytes:
-// those who share a doorbell hold a lock, with a barrier in it.
+// Models a store of another thread between the halves of a split burst. It goes to another 16
+// bytes, because threads that share a doorbell hold a lock, which contains a barrier.
 void HostBridge::MasterYield() {
   if (queue_.size() < 2) return;
   const HostCommand& c = queue_[1].command;
@@ -250,7 +251,7 @@ void HostBridge::MasterTick(const PciPins& p) {
     case MasterState::kIdle: {
       if (backoff_ > 0) backoff_--;
       if (queue_.empty() || backoff_ > 0 || !gnt_n_ || !p.gnt_n || !was_gnt_n_ || !p.idle()) return;
-      // Post at clock n is seen by the Tick that makes it clock n + 1.
+      // The Tick that makes the clock n + 1 sees a Post at clock n.
       if (clock_ - queue_.front().result.posted < static_cast<uint64_t>(timing_.posted_write)) return;
       MasterBegin();
       return;
@@ -339,7 +340,7 @@ void HostBridge::TargetFinish() {
   if (!read_ && dwords_ != 0) memory_->BurstEnd();
 }
 
-// Decides when and how the next data phase is answered.
+// Chooses the wait states and the end of the next data phase.
 void HostBridge::TargetNextPhase() {
   target_wait_ = 0;
   const uint32_t every = static_cast<uint32_t>(read_ ? timing_.read_wait_every : timing_.write_wait_every);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's side of the PCI segment: central arbiter, target in front of host
-// memory, and the master that carries out the processor's stores and loads.
-// Purely synchronous: Tick once per PCI clock with the sampled pins; what the
-// bridge drives during the next clock is in drive(), gnt_n() and idsel().
+// The host's side of the PCI segment: central arbiter, target for host memory, and the master that
+// executes the processor's stores and loads. Purely synchronous: call Tick once per PCI clock with
+// the sampled pins. drive(), gnt_n() and idsel() hold the bridge's outputs during the next clock.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,22 +26,22 @@ struct HostBridgeTiming {
   int posted_write = 1;   // Post to FRAME# on an idle bus, at least 1
 };
 
-// HostBridgeTimingOf gives the timing of a profile.
+// HostBridgeTimingOf returns the timing of a profile.
 HostBridgeTiming HostBridgeTimingOf(const Params& params);
 
-// HostBridgeNoise: probabilities in 1/1000, decided by the seed alone. For
-// unit tests: all zero means that the bridge does the same thing every time.
+// HostBridgeNoise: probabilities in 1/1000, for unit tests. Only the seed decides. With all zero
+// the bridge behaves the same every time.
 struct HostBridgeNoise {
   uint64_t seed = 1;
-  int retry = 0;         // a transaction of the card is retried
-  int disconnect = 0;    // a data phase is disconnected, with or without data
-  int target_abort = 0;  // a transaction of the card ends in target abort
-  int wait = 0;          // a data phase gets 1 to 5 wait states (also on IRDY# as master)
-  int devsel = 0;        // a transaction is claimed fast or slow
-  int narrow = 0;        // a 64-bit transaction is answered as a 32-bit one
-  int grant_loss = 0;    // GNT# is taken away, per clock
-  int bad_parity = 0;    // PAR is inverted, per clock driven
-  int bad_data = 0;      // a data phase goes with bad parity, in either direction
+  int retry = 0;         // retry of a card's transaction
+  int disconnect = 0;    // disconnect of a data phase, with or without data
+  int target_abort = 0;  // target abort of a card's transaction
+  int wait = 0;          // 1 to 5 wait states in a data phase (also on IRDY# as master)
+  int devsel = 0;        // fast or slow DEVSEL#
+  int narrow = 0;        // a 64-bit transaction gets 32 bits
+  int grant_loss = 0;    // loss of GNT#, per clock
+  int bad_parity = 0;    // inverted PAR, per clock driven
+  int bad_data = 0;      // bad parity of a data phase, in either direction
   int perr = 0;          // PERR# for a data phase that the card wrote
   int split = 0;         // a burst of stores ends after a dword; a store of another source may come before the rest
 };
@@ -51,13 +50,13 @@ struct HostCommand {
   enum Kind : uint8_t { kConfigRead, kConfigWrite, kMemoryRead, kMemoryWrite };
   static constexpr int kMaxDwords = 8;
   Kind kind = kMemoryWrite;
-  uint32_t address = 0;  // aligned; of a configuration access: the register's offset
+  uint32_t address = 0;  // aligned; for a configuration access the register's offset
   int count = 1;         // dwords; 1 for all but kMemoryWrite
   uint32_t data[kMaxDwords] = {};
   uint8_t byte_enables[kMaxDwords] = {15, 15, 15, 15, 15, 15, 15, 15};
   uint64_t token = 0;  // returned with the result
-  uint16_t bad_parity = 0;  // bit 0: the address phase goes with bad parity, bit 1 + n: dword n
-  int source = 0;      // the thread: stores of one stay in order
+  uint16_t bad_parity = 0;  // bit 0: of the address phase, bit 1 + n: of dword n
+  int source = 0;      // the thread; stores of one thread stay in order
 };
 
 struct HostResult {
@@ -77,20 +76,21 @@ const char* HostResultStatusName(HostResult::Status status);
 
 class HostBridge {
  public:
-  // bits 32 or 64: whether it moves 64 bits for a master that asks. Its own transactions are of 32.
+  // bits: 32, or 64 if the bridge moves 64 bits for a master that requests it. As a master it uses
+  // 32.
   HostBridge(HostMemoryPort* memory, const HostBridgeTiming& timing, int bits = 32);
   void SetTiming(const HostBridgeTiming& timing);
   void SetNoise(const HostBridgeNoise& noise);
 
-  // The bridge samples the pins of the clock that ends here.
+  // Samples the pins of the clock that ends here.
   void Tick(const PciPins& pins) {
     clock_++;
     if (steady_ && queue_.empty() && pins.req_n && pins.high == steady_high_) return;
     Work(pins);
   }
-  // The clocks of a span in which nothing happened; only while quiet().
+  // Skips clocks in which nothing happened. Only while quiet().
   void Skip(uint64_t clocks) { clock_ += clocks; }
-  // True if Tick changes nothing while the pins stay as they are and nothing is posted.
+  // True if Tick changes nothing while the pins are unchanged and nothing is posted.
   bool quiet() const { return steady_ && queue_.empty() && results_.empty(); }
 
   const PciDrive& drive() const { return drive_; }
@@ -98,13 +98,13 @@ class HostBridge {
   bool idsel() const { return idsel_; }
   uint64_t clock() const { return clock_; }
 
-  // The next data phase in which the card reads the dword at this address goes with bad parity.
+  // The card's next read of the dword at this address gets bad parity.
   void SpoilRead(uint32_t address) { spoiled_ = address & ~3u; }
 
   // RST#: the bridge releases the bus too. Pending commands end in master abort.
   void Reset();
 
-  // Commands are carried out one by one, in order.
+  // Commands are executed one by one, in order.
   void Post(const HostCommand& command);
   size_t pending() const { return queue_.size(); }
   // Takes the oldest result, if any.
@@ -116,7 +116,7 @@ class HostBridge {
   struct Entry {
     HostCommand command;
     HostResult result;
-    int index = 0;  // dword to go on with, after a split
+    int index = 0;  // dword at which it continues after a split
   };
 
   void Work(const PciPins& p);
@@ -157,8 +157,8 @@ class HostBridge {
   bool was_frame_n_ = true;
   int request_clocks_ = 0;
   int grant_idle_clocks_ = 0;
-  bool bridge_turn_ = false;    // the card has had its turn while the bridge wanted one
-  bool card_on_bus_ = false;    // the card's transaction
+  bool bridge_turn_ = false;    // the card had a turn while the bridge was waiting
+  bool card_on_bus_ = false;    // the transaction is the card's
 
   // Master
   std::deque<Entry> queue_;
@@ -169,7 +169,7 @@ class HostBridge {
   int age_ = 0;                 // clocks since the address phase
   int backoff_ = 0;
   bool selected_ = false, aborted_ = false, moved_ = false;
-  bool split_ = false;          // the present data phase is the last one by choice
+  bool split_ = false;          // the burst is split after the present data phase
 
   // Target
   TargetState target_ = TargetState::kIdle;
@@ -184,7 +184,7 @@ class HostBridge {
   uint32_t spoiled_ = kNowhere;
   int perr_clocks_ = 0;         // PERR#: 3 with PAR, 2 asserted, 1 driven high
 
-  bool bad_ad_ = false;         // what is on AD goes with bad parity
+  bool bad_ad_ = false;         // the data on AD gets bad parity
 };
 
 }  // namespace hvia

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pins of the card's second PCI bus, mb_*, on a Verilated top: the card is
-// the bus's host, so what it drives has the bridge's place on a PciBus.
+// The pins of the card's second PCI bus, mb_*, on a Verilated top. The card is the host of this
+// bus, so its outputs take the bridge's side of a PciBus.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace hvia {
 
-// MacBusDrive reads what the card drives.
+// MacBusDrive reads the card's outputs.
 template <class Top>
 PciDrive MacBusDrive(const Top& top) {
   PciDrive d;
@@ -25,7 +25,7 @@ PciDrive MacBusDrive(const Top& top) {
   return d;
 }
 
-// MacBusSample gives the card the pins to sample at its next clock edge.
+// MacBusSample sets the pins that the card samples at its next clock edge.
 template <class Top>
 void MacBusSample(const PciPins& p, Top* top) {
   top->mb_ad_i = static_cast<std::remove_reference_t<decltype(top->mb_ad_i)>>(p.ad);

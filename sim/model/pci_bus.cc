@@ -11,10 +11,10 @@ namespace {
 
 constexpr uint64_t kInitialLimit = 16;        // clocks from FRAME# to the first TRDY# or STOP#
 constexpr uint64_t kBridgeInitialLimit = 32;  // a host bridge may take longer
-constexpr uint64_t kPhaseLimit = 8;           // clocks of every further data phase, and to every IRDY#
+constexpr uint64_t kPhaseLimit = 8;           // clocks of each later data phase, and to every IRDY#
 constexpr uint64_t kDevselLimit = 4;          // subtractive decode
 constexpr int kParkLimit = 8;                 // idle clocks in which AD may float
-constexpr int kGrantLimit = 16;               // idle clocks in which a granted master must start
+constexpr int kGrantLimit = 16;               // idle clocks after which a granted master must have started
 constexpr size_t kViolationTexts = 16;
 
 bool IsRead(uint8_t command) {
@@ -61,7 +61,7 @@ const PciPins& PciBus::Clock(const PciDrive& card, const PciDrive& bridge, bool 
   if (bridge.oe & kPciAd) now_.ad = bridge.ad & ad_mask_;
   if (card.oe & kPciCbe) now_.cbe_n = card.cbe_n & cbe_mask_;
   if (bridge.oe & kPciCbe) now_.cbe_n = bridge.cbe_n & cbe_mask_;
-  // Pull-ups hold the control lines that nobody drives; PAR keeps its level.
+  // Pull-ups hold undriven control lines. PAR keeps its level.
   constexpr uint16_t kParity = kPciPar | kPciPar64;
   const uint16_t card_oe = card.oe & line_mask_, bridge_oe = bridge.oe & line_mask_;
   uint16_t high = static_cast<uint16_t>(kPciControl | (now_.high & kParity));
@@ -89,7 +89,7 @@ void PciBus::Check(const PciDrive& card, const PciDrive& bridge) {
   if ((was_card_.oe & ~was_card_.high & ~card.oe & kPciControl) | (was_bridge_.oe & ~was_bridge_.high & ~bridge.oe & kPciControl))
     Violation("line released while asserted, without being driven high first");
 
-  // PERR# comes two clocks behind the data, and for the data of that clock alone.
+  // PERR# comes two clocks after the data, and only for that data.
   if (!now_.perr_n() && (card.oe & kPciPerr)) {
     stats_.perr++;
     if (!perr_next_) Violation("PERR# without a parity error two clocks before");
@@ -179,7 +179,7 @@ void PciBus::CheckMaster(const PciDrive& master, const PciDrive& other) {
   const bool offered = !was_.irdy_n() && !address_phase_;
   const bool ended = offered && (!was_.trdy_n() || !was_.stop_n());
   const bool final_ended = ended && was_.frame_n();
-  // Master abort: nobody has answered.
+  // Master abort: no target has answered.
   const bool gone = !selected_ && was_.devsel_n() && stats_.clocks > begin_ + kDevselLimit;
   if (gone && !master_abort_ && ((offered && was_.frame_n() && now_.irdy_n()) || (!was_.frame_n() && now_.frame_n()))) {
     master_abort_ = true;
@@ -258,7 +258,7 @@ void PciBus::CheckTarget() {
   }
 }
 
-// Moves the view of the transaction on by the clock that now_ describes.
+// Advances the state of the transaction by the clock in now_.
 void PciBus::Account() {
   address_phase_ = false;
   if (!now_.irdy_n() && !now_.trdy_n() && !now_.devsel_n()) {
@@ -285,8 +285,8 @@ void PciBus::Account() {
 void PciBus::CheckParity(const PciDrive& card, const PciDrive& bridge) {
   if (master_ == kNone) return;
   Agent driver = kNone;
-  bool counts = false;  // the card takes what was on the bus
-  bool upper = false;   // PAR64 has a meaning
+  bool counts = false;  // the card takes the data of this clock
+  bool upper = false;   // PAR64 is valid
   if (address_phase_) {
     driver = master_;
     counts = driver == kBridge;

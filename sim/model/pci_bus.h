@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One PCI segment with two agents, the card and the host bridge: resolves what they drive into what
-// they sample, and checks every clock against the rules of PCI 2.3. It is 32 or 64 bits wide; on a
-// 32-bit segment the lines of the 64-bit extension are not connected.
+// One PCI segment with two agents, the card and the host bridge. It resolves their outputs into the
+// levels that both sample, and checks every clock against the rules of PCI 2.3. It is 32 or 64 bits
+// wide. A 32-bit segment does not connect the lines of the 64-bit extension.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,8 +28,8 @@ enum PciLine : uint16_t {
 };
 constexpr uint16_t kPciControl = kPciFrame | kPciIrdy | kPciTrdy | kPciDevsel | kPciStop | kPciReq64 | kPciAck64 | kPciPerr;
 
-// PciDrive is what one agent puts on the bus during one clock. `high` holds
-// the level of each line in `oe` (for kPciAd and kPciCbe it has no meaning).
+// PciDrive holds one agent's outputs during one clock. `high` holds the level of each line in `oe`,
+// except kPciAd and kPciCbe.
 struct PciDrive {
   uint64_t ad = 0;
   uint8_t cbe_n = 0;
@@ -37,7 +37,7 @@ struct PciDrive {
   uint16_t high = kPciControl;
   bool req_n = true;
   bool serr_n = true;      // open drain
-  bool bad_par = false;    // PAR is wrong on purpose: the bus must not call it a violation
+  bool bad_par = false;    // PAR is wrong on purpose: no violation
   bool bad_par64 = false;  // PAR64 likewise
 
   void Set(uint16_t line, bool level) { high = static_cast<uint16_t>(level ? high | line : high & ~line); }
@@ -47,7 +47,7 @@ struct PciDrive {
   }
 };
 
-// PciPins is what every agent samples at the end of that clock.
+// PciPins holds the levels that every agent samples at the end of that clock.
 struct PciPins {
   uint64_t ad = 0;
   uint8_t cbe_n = 0;
@@ -70,18 +70,18 @@ struct PciPins {
   bool idle() const { return (high & (kPciFrame | kPciIrdy)) == (kPciFrame | kPciIrdy); }
 };
 
-// PciParity is the value of PAR that makes the number of ones even.
+// PciParity returns the even parity for PAR.
 inline bool PciParity(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(static_cast<uint32_t>(ad) ^ (uint32_t{cbe_n} & 15u)); }
-// PciParity64 is that of PAR64, for the upper halves.
+// PciParity64 returns it for PAR64, over the upper halves.
 inline bool PciParity64(uint64_t ad, uint8_t cbe_n) { return __builtin_parity(static_cast<uint32_t>(ad >> 32) ^ (uint32_t{cbe_n} >> 4)); }
 
-// PciHas64 says whether a Verilated top has the pins of the 64-bit extension.
+// PciHas64: a Verilated top has the pins of the 64-bit extension.
 template <class Top, class = void>
 struct PciHas64 : std::false_type {};
 template <class Top>
 struct PciHas64<Top, std::void_t<decltype(std::declval<Top&>().req64_n_o)>> : std::true_type {};
 
-// PciCardDrive reads the pins of a Verilated top that has pci_interface's pin names.
+// PciCardDrive reads the outputs of a Verilated top with pci_interface's pin names.
 template <class Top>
 PciDrive PciCardDrive(const Top& top) {
   PciDrive d;
@@ -104,7 +104,7 @@ PciDrive PciCardDrive(const Top& top) {
   return d;
 }
 
-// PciCardSample gives such a top the pins to sample at its next clock edge.
+// PciCardSample sets the pins that the top samples at its next clock edge.
 template <class Top>
 void PciCardSample(const PciPins& p, Top* top) {
   using Data = std::remove_reference_t<decltype(top->ad_i)>;
@@ -133,15 +133,15 @@ struct PciStatistics {
   uint64_t card_dwords = 0;  // moved by the card as master
   uint64_t bridge_dwords = 0;
   uint64_t wide_transactions = 0;    // REQ64# and ACK64#
-  uint64_t narrow_transactions = 0;  // REQ64#, answered without ACK64#
+  uint64_t narrow_transactions = 0;  // REQ64# without ACK64#
   uint64_t retries = 0;      // transactions ended by STOP# without data
   uint64_t disconnects = 0;  // ended by STOP# after data
   uint64_t master_aborts = 0;
   uint64_t target_aborts = 0;
-  uint64_t bad_parity = 0;  // address phases and dwords that the card received with PAR wrong on purpose
+  uint64_t bad_parity = 0;  // address phases and dwords for the card with PAR wrong on purpose
   uint64_t perr = 0;        // clocks in which the card asserted PERR#
-  uint64_t serr = 0;        // and SERR#
-  uint64_t bridge_perr = 0; // and the bridge PERR#
+  uint64_t serr = 0;        // likewise SERR#
+  uint64_t bridge_perr = 0; // likewise the bridge PERR#
 };
 
 class PciBus {
@@ -149,15 +149,15 @@ class PciBus {
   explicit PciBus(int bits = 32);  // 32 or 64
   // Resolves one clock. gnt_n and idsel go from the bridge to the card.
   const PciPins& Clock(const PciDrive& card, const PciDrive& bridge, bool gnt_n, bool idsel);
-  // RST#: nobody drives any more, and unfinished transactions are no violation.
+  // RST#: all agents release the bus. Unfinished transactions are no violation.
   void Reset();
-  // The clocks of a span in which neither agent changed anything.
+  // Skips clocks in which neither agent changed anything.
   void Skip(uint64_t clocks) { stats_.clocks += clocks; }
 
   int bits() const { return bits_; }
   const PciPins& pins() const { return now_; }
   const PciStatistics& statistics() const { return stats_; }
-  // Broken rules, with the clock; the first ones in words.
+  // Violations, with their clocks. violations() holds the texts of the first ones.
   uint64_t violation_count() const { return violation_count_; }
   const std::vector<std::string>& violations() const { return violations_; }
 
@@ -170,16 +170,16 @@ class PciBus {
   void Begin(const PciDrive& card, const PciDrive& bridge);
   void Account();
   void Violation(const char* rule);
-  // REQ64#, and the target has not said yet that it moves 32 bits.
+  // REQ64#, and the target has not answered with 32 bits.
   bool MaybeWide() const { return asked64_ && (wide_ || !selected_); }
 
   int bits_;
-  uint64_t ad_mask_;                  // lines that exist
+  uint64_t ad_mask_;                  // existing lines
   uint16_t line_mask_;
   uint8_t cbe_mask_;
   PciPins was_, now_;                 // the clock before, this clock
   PciDrive was_card_, was_bridge_;
-  bool steady_ = false;               // idle, and nothing to be checked while nothing changes
+  bool steady_ = false;               // idle, no check is due while nothing changes
   PciStatistics stats_;
   uint64_t violation_count_ = 0;
   std::vector<std::string> violations_;
@@ -199,10 +199,10 @@ class PciBus {
   uint64_t begin_ = 0;           // clock of the address phase
   uint64_t phase_begin_ = 0;     // first clock of the data phase
   uint64_t moved_ = 0;           // dwords
-  // What remains of it
+  // Its aftereffects
   bool perr_next_ = false;       // the card received data with bad parity two clocks before
-  bool backoff_next_ = false;    // the card must keep REQ# away in this clock
-  int floating_ = 0;             // idle clocks with nobody on AD
+  bool backoff_next_ = false;    // the card must keep REQ# high in this clock
+  int floating_ = 0;             // idle clocks in which AD floats
   int unused_grant_ = 0;
 };
 

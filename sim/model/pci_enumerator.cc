@@ -17,7 +17,7 @@ struct Step_ {
 
 constexpr uint64_t kToken = 0x656e756d65726174ull;
 
-// In this order; reads are held against what Check expects.
+// Steps in order. Check compares each read with its expected value.
 constexpr Step_ kScript[] = {
     {HostCommand::kConfigRead, kPciConfigIDOffset, "read the identification"},
     {HostCommand::kConfigRead, kPciConfigClassOffset, "read the class"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host's firmware and driver do before a card can be used: identify it,
-// size its base address registers, place them, and switch the card on.
+// The work of a host's firmware and driver before a card can be used: identify the card, size and
+// place its base address registers, and enable it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ class PciEnumerator {
   struct Plan {
     uint32_t bar0;
     uint32_t bar1;
-    uint8_t latency_timer = 255;  // a 512-byte burst is never cut by it
+    uint8_t latency_timer = 255;  // never cuts a 512-byte burst
     uint8_t interrupt_line = 11;
     bool parity_response = true;
   };
@@ -22,10 +22,10 @@ class PciEnumerator {
   static Plan DefaultPlan();
 
   PciEnumerator(HostBridge* bridge, const Plan& plan);
-  // Call after each Tick of the bridge until done; it takes the bridge's results meanwhile.
+  // Call it after each Tick of the bridge until done. Meanwhile it takes the bridge's results.
   void Step();
   bool done() const { return state_ == kSteps || !error_.empty(); }
-  // Empty unless the card was not what it should be.
+  // Why the card was rejected, or empty.
   const std::string& error() const { return error_; }
 
  private:

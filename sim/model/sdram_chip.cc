@@ -10,14 +10,14 @@ namespace hvia {
 
 namespace {
 
-// Long ago: before every rule.
+// A time so far in the past that it satisfies every timing rule.
 constexpr int64_t kNever = INT64_MIN / 4;
 
-// A controller may postpone this many refreshes (JEDEC's rule for later
-// devices; a PC100 data sheet only asks for all rows within 64 ms).
+// Number of refreshes that a controller may postpone (JEDEC's rule for later devices; a PC100 data
+// sheet only requires all rows within 64 ms).
 constexpr int64_t kPostponed = 8;
 
-constexpr int kInitRefreshes = 2;  // the least that the data sheet accepts
+constexpr int kInitRefreshes = 2;  // the minimum of the data sheet
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void SdramChip::NeedAtLeast(int64_t time, const char* command, const char* rule,
   }
 }
 
-// Refreshes are owed at a steady rate; a few may be late.
+// Refreshes are due at a steady rate. A few may be late.
 void SdramChip::NeedRefreshed(int64_t time, const char* command) {
   const int64_t owed = (time - refresh_base_) / t_.refresh;
   if (owed - refresh_count_ > kPostponed) {
@@ -183,7 +183,7 @@ void SdramChip::Command(const SdramPins& pins, int64_t time) {
       if (code == 5) {
         reads_++;
         if (pins.dqm != 0) Violation(time, name, "the model knows no masked reads");
-        // On the lines behind the edge before the one that samples it.
+        // The controller samples the data one edge after it appears on the lines.
         pipe_[cas_].valid = true;
         pipe_[cas_].data = bank.data[column];
       } else {
@@ -207,7 +207,7 @@ void SdramChip::Command(const SdramPins& pins, int64_t time) {
 }
 
 uint32_t SdramChip::Work(const SdramPins& pins, int64_t time) {
-  // The device drove the lines up to this edge, or is letting go of them.
+  // The device drove the lines up to this edge, or is releasing them.
   if (pins.dq_oe && (driving_ || !released_)) {
     Violation(time, "data lines", "the controller drives while the device does");
   }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Pin-level model of the card's SDRAM: one 32-bit device of four banks. It
-// obeys commands as the device would and reports every breach of the data
-// sheet: order of initialisation, bank states, tRCD, tRP, tRAS, tRC, tRRD,
-// tMRD, tDPL, refresh, and two drivers on the data lines.
+// Pin-level model of the card's SDRAM: one 32-bit device of four banks. It executes commands as the
+// device would and reports every violation of the data sheet: order of initialization, bank states,
+// tRCD, tRP, tRAS, tRC, tRRD, tMRD, tDPL, refresh, and two drivers on the data lines.
 //
-// Time is in picoseconds. A clock at which nothing happens costs a few
-// nanoseconds; while no read is in flight (Idle) time may jump, since
-// everything is checked by times and nothing by counted clocks.
+// Time is in picoseconds. An idle clock costs a few nanoseconds of CPU time. While no read is in
+// flight (Idle) time may jump, because all checks compare times and none counts clocks.
 #ifndef HVIA_SIM_MODEL_SDRAM_CHIP_H_
 #define HVIA_SIM_MODEL_SDRAM_CHIP_H_
 
@@ -19,7 +17,7 @@
 
 namespace hvia {
 
-// The data sheet's figures, filled from the parameters of a profile.
+// The data sheet's limits, from the parameters of a profile.
 struct SdramTiming {
   int64_t bank_bits, row_bits, column_bits;
   int64_t clock;  // period
@@ -27,7 +25,7 @@ struct SdramTiming {
   int64_t mrd_clocks, write_clocks;  // tMRD, tDPL
   int64_t refresh, power_up;
 
-  // Copies the fields out of a generated parameter structure.
+  // Copies the fields of a generated parameter structure.
   template <typename Params>
   static SdramTiming From(const Params& p) {
     return SdramTiming{p.SdramBankBits,     p.SdramRowBits,     p.SdramColumnBits, p.SdramClockPeriod,
@@ -51,27 +49,24 @@ class SdramChip {
  public:
   using Report = std::function<void(int64_t time, const std::string& what)>;
 
-  // Memory that was never written reads as noise of `seed`. `power_on` is the
-  // time from which the power-up wait counts.
+  // Unwritten memory reads as noise of `seed`. The power-up wait starts at `power_on`.
   SdramChip(const SdramTiming& timing, uint64_t seed, int64_t power_on, Report report);
 
-  // One rising clock edge at `time` with the pins as they stood before it.
-  // Returns the data lines as they stand after it: what the controller samples
-  // at the next edge (noise unless a read delivers).
+  // One rising clock edge at `time`, with the pins before the edge. Returns the data lines after
+  // it, which the controller samples at the next edge (noise unless a read delivers).
   uint32_t Tick(const SdramPins& pins, int64_t time) {
     const bool nop = pins.cs_n || (pins.ras_n && pins.cas_n && pins.we_n);
     if (nop && !busy_ && !pins.dq_oe) return idle_dq_;
     return Work(pins, time);
   }
 
-  // True if no read or bus turn-around is in flight: time may jump.
+  // True if no read or bus turnaround is in flight: time may jump.
   bool Idle() const { return !busy_; }
 
-  // The controller was reset: initialisation may start
-  // again; the contents stay.
+  // The controller was reset. Initialization may start again; the contents stay.
   void ControllerReset(int64_t time);
 
-  // Checks refresh up to `time`; called at the end of a run.
+  // Checks refresh up to `time`. Call it at the end of a run.
   void CheckRefresh(int64_t time);
 
   uint64_t violations() const { return violations_; }
@@ -80,7 +75,7 @@ class SdramChip {
   uint64_t reads() const { return reads_; }
   uint64_t writes() const { return writes_; }
 
-  // Back door for unit tests, by dword address: bank and row as on the pins.
+  // Back door for unit tests, by dword address. Bank and row are as on the pins.
   uint32_t Peek(int bank, int row, int column);
 
  private:
@@ -112,12 +107,12 @@ class SdramChip {
   bool mode_set_ = false;
 
   int64_t refreshed_, activated_, mode_time_;
-  int64_t refresh_base_ = 0;      // refreshes are owed from here on
+  int64_t refresh_base_ = 0;      // time from which refreshes are due
   int64_t refresh_count_ = 0;     // refreshes since refresh_base_
   int64_t cas_ = 0;
 
-  // Read data in flight: what drives the lines after this edge (0) and the
-  // edges to come, and whether the lines are still being released.
+  // Read data in flight: the output after this edge (0) and after later edges, and whether the
+  // device is still releasing the lines.
   static constexpr int kPipe = 4;
   struct Beat {
     bool valid = false;

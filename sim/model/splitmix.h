@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// SplitMix64, a small seedable generator: a seed repeats a run on any machine.
+// SplitMix64, a small seedable generator. A seed repeats a run on any machine.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace hvia {
 
 class SplitMix {
  public:
-  // The generator's state advances by this at every number.
+  // Each number advances the generator's state by this.
   static constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
 
   explicit SplitMix(uint64_t seed) : state_(seed) {}
@@ -23,7 +23,7 @@ class SplitMix {
   // True once in n on average.
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
-  // The generator's output function, usable as a hash: every input bit reaches every output bit.
+  // The generator's output function, usable as a hash: every input bit affects every output bit.
   static uint64_t Mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
