@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Registers, counters and reset sequence joined as in the card; the testbench is the target, the
-// host bus, and everything that raises events.
+// Registers, counters and reset sequence, connected as in the card. The testbench acts as the
+// target, the host bus, and all sources of events.
 module registers_tb (
     input  logic         clk_i,
     input  logic         rst_ni,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The VI manager with its context RAM; read port 0 and the live bits are the testbench's, so that
-// it sees contexts as the engines do.
+// The VI manager with its context RAM. The testbench owns read port 0 and sees the live bits, so
+// that it reads contexts as the engines do.
 module vi_manager_tb #(
     parameter int unsigned W = 32,
     parameter int unsigned Patience = 400

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast bursts of one length follow each other on a PCI bus: the time from one burst's start to
-// the next one's, averaged. Both buses of the card are measured by this, so that their figures mean
-// the same.
+// The average time from one burst's start to the next one's on a PCI bus, for bursts of one length.
+// Both buses of the card use this measure, so their figures are comparable.
 #pragma once
 #include <cinttypes>
 #include <cstdint>
@@ -15,11 +14,11 @@ namespace unit {
 
 class BurstRate {
  public:
-  // Bursts of `bytes`, reads or writes of host memory as the master sees them.
+  // Bursts of `bytes`: reads or writes of host memory from the master's view.
   BurstRate(uint32_t bytes, bool read) : bytes_(bytes), read_(read) {}
 
-  // Call once per clock. `measured` says, in the clock of an address phase, whether the transaction
-  // is of the master that is measured; another one's comes between two bursts like any delay.
+  // Call it once per clock. `measured`: in the clock of an address phase, whether the transaction
+  // belongs to the measured master. A transaction of another master counts as delay.
   void Sample(const hvia::PciPins& p, uint64_t clock, bool measured) {
     const bool begins = was_frame_n_ && !p.frame_n();
     was_frame_n_ = p.frame_n();
@@ -40,7 +39,7 @@ class BurstRate {
     if (ours_ && !p.irdy_n() && !p.trdy_n()) moved_ += p.ack64_n() ? 4 : 8;
   }
 
-  // The next burst does not belong to the row: the master had nothing to do in between.
+  // The master was idle: the time to the next burst does not count.
   void Break() { chained_ = false; }
 
   uint64_t gaps() const { return gaps_; }

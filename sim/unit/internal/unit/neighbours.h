@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Models of what surrounds the DMA engines: host memory in scattered pages, the host bus as a
-// requester sees it, and the translation port. Each has Drive, which sets the block's inputs before
-// the clock, and Sample, which reads its outputs after they settled and before the edge. They stop
-// the testbench when the block breaks the port's contract.
+// Models of the DMA engines' neighbours: host memory in scattered pages, the host bus from a
+// requester's view, and the translation port. Drive sets the block's inputs before the clock.
+// Sample reads its outputs after they settled, before the edge. They stop the testbench when the
+// block violates the port's contract.
 #pragma once
 #include <deque>
 #include <map>
@@ -17,7 +17,7 @@ namespace unit {
 
 constexpr uint32_t kPage = 4096;
 
-// Host memory. Every byte that may be written is named in `allowed` while a check is armed.
+// Host memory. While a check is armed, only bytes in `allowed` may be written.
 class Memory {
  public:
   Memory(uint32_t pages, Rng* rng) : bytes(static_cast<size_t>(pages) * kPage) {
@@ -36,7 +36,7 @@ class Memory {
   uint64_t written = 0;
 };
 
-// A request as the bus took it.
+// A request that the bus accepted.
 struct Request {
   uint32_t addr;
   uint32_t len;
@@ -52,7 +52,7 @@ inline void CheckRequest(uint32_t addr, uint32_t len, unsigned bytes) {
   if (addr / kPage != (addr + len - 1) / kPage) Fail("request of %u bytes at %08x crosses a page", len, addr);
 }
 
-// Requests must stay as they are until they are taken.
+// A request must not change until it is accepted.
 class RequestWatch {
  public:
   void Sample(const char* who, bool valid, bool ready, uint64_t a, uint64_t b) {
@@ -218,7 +218,7 @@ class WriteBus {
   bool req_ready = false, wready = false, wdone = false, werr = false;
   unsigned fail_in = 0;
   uint64_t requests = 0, errors = 0;
-  uint64_t gaps = 0;  // clocks inside a burst in which the block had no beat
+  uint64_t gaps = 0;  // clocks inside a burst without a beat from the block
 
  private:
   static uint64_t Masked(uint64_t data, uint32_t strobe) {
@@ -254,7 +254,7 @@ class WriteBus {
   Traffic traffic_{};
 };
 
-// The bus of a top that has one request at a time, a read or a write.
+// The bus of a top with one request at a time, a read or a write.
 template <unsigned kBytes>
 struct SystemBus {
   SystemBus(Memory* memory, Rng* rng) : reads(memory, rng, 1), writes(memory, rng, 1) {}
@@ -291,7 +291,7 @@ struct Region {
   uint64_t len;
   uint16_t tag;
   bool rdma_write;
-  std::vector<uint32_t> pages;  // physical address of each page; va and page 0 have one offset
+  std::vector<uint32_t> pages;  // physical address of each page, at the same offset as va
   bool rdma_read = false;
 
   uint32_t Physical(uint64_t a) const {
@@ -396,7 +396,7 @@ class AttPort {
   uint16_t answer_bytes_ = 0;
 };
 
-// Hands out scattered physical pages for regions.
+// Allocates scattered physical pages for regions.
 class PagePool {
  public:
   PagePool(uint32_t first, uint32_t count, Rng* rng) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the C++ sides of the unit tests share: a seeded generator, the command line, and one way to
-// fail.
+// Shared by the C++ sides of the unit tests: a seeded generator, the command line, and failure
+// reports.
 #pragma once
 #include <cinttypes>
 #include <cstdarg>
@@ -39,7 +39,7 @@ class Rng : public hvia::SplitMix {
 
 struct Options {
   uint64_t seed = 1;
-  uint64_t size = 1;  // how much work, in the unit of the testbench
+  uint64_t size = 1;  // amount of work, in the testbench's unit
 };
 
 inline Options& options() {
@@ -85,14 +85,14 @@ inline void ParseOptions(int argc, char** argv) {
   }
 }
 
-// Of 4 clocks, how many a neighbour wastes: `idle` where it offers, `pressure` where it accepts.
+// Of 4 clocks, how many a neighbour wastes: `idle` when it offers, `pressure` when it accepts.
 struct Traffic {
   unsigned idle, pressure;
 };
 
 constexpr Traffic kTraffic[] = {{0, 0}, {3, 0}, {0, 3}, {3, 3}, {1, 1}};
 
-// Prints figures, each a name and a value, as lines for the Go side.
+// Prints figures (name and value) as lines for the Go side.
 template <class Figures>
 void Print(const Figures& figures) {
   for (const auto& [name, value] : figures) std::printf("%s %" PRIu64 "\n", std::string(name).c_str(), static_cast<uint64_t>(value));
@@ -101,7 +101,7 @@ inline void Print(std::initializer_list<std::pair<const char*, uint64_t>> figure
   Print<std::initializer_list<std::pair<const char*, uint64_t>>>(figures);
 }
 
-// The same; from size `enough` on, none may be 0.
+// Likewise. From size `enough` on no figure may be 0.
 template <class Figures>
 void PrintAll(const Figures& figures, uint64_t enough) {
   Print(figures);
@@ -109,7 +109,7 @@ void PrintAll(const Figures& figures, uint64_t enough) {
     if (value == 0 && options().size >= enough) Fail("%s is 0: the run does not reach it", name);
 }
 
-// The end of main: the figures and the verdict.
+// The end of main: prints the figures and the verdict.
 template <class Figures>
 int Pass(const Figures& figures) {
   Print(figures);
@@ -121,7 +121,7 @@ inline int Pass(std::initializer_list<std::pair<const char*, uint64_t>> figures 
 }
 
 #ifdef VM_COVERAGE  // compiled by Verilator
-// The start of main. What is not reset starts as garbage, or as 0 with `unreset` 0.
+// The start of main. State without reset starts random, or as 0 if `unreset` is 0.
 inline void Start(int argc, char** argv, int unreset = 2) {
   Verilated::commandArgs(argc, argv);
   ParseOptions(argc, argv);
@@ -129,7 +129,7 @@ inline void Start(int argc, char** argv, int unreset = 2) {
   Verilated::randSeed(static_cast<int>(options().seed | 1));
 }
 
-// A clock of a top whose inputs have settled.
+// Clocks a top whose inputs have settled.
 template <class Top>
 void Clock(Top& top) {
   top.clk_i = 1;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The completion writer with the notifications behind it, as in the card. The testbench is
-// everything else: the sources, the VI manager, the host bus, the registers and the collector of
-// errors.
+// The completion writer followed by the notifications, as in the card. The testbench is everything
+// else: the sources, the VI manager, the host bus, the registers and the collector of errors.
 module completion_tb #(
     parameter int unsigned W = 32
 ) (

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The descriptor path under test, front and back: doorbell, work_queue, descriptor_fetch and
-// receive_store joined through valves, so that back-pressure reaches the inner ports too, and
-// completion behind them. The C++ side models everything else, from target port to host memory and
-// both engines.
+// The descriptor path under test: doorbell, work_queue, descriptor_fetch and receive_store, then
+// completion. Valves join them, so that the inner ports get back-pressure too. The C++ side models
+// everything else, from target port to host memory and both engines.
 module descriptor_tb #(
     parameter int unsigned W = 32
 ) (
@@ -19,7 +18,7 @@ module descriptor_tb #(
     input  logic [3:0]     db_wbe_i,
     input  logic           forget_valid_i,
     input  hvia_params_pkg::vi_t forget_vi_i,
-    // Gates and what passes the inner ports.
+    // Gates and data of the inner ports.
     input  logic           commit_gate_i,
     output logic           commit_valid_o,
     output logic           commit_shown_o,
@@ -28,14 +27,14 @@ module descriptor_tb #(
     output hvia_params_pkg::vi_t commit_vi_o,
     output logic [63:0]    commit_va_o,
     output logic [31:0]    commit_handle_o,
-    // Send queues that are held, and one that is held no more.
+    // Held send queues, and one whose hold has ended.
     input  hvia_params_pkg::vis_t send_hold_i,
     input  logic           unhold_valid_i,
     output logic           unhold_ready_o,
     input  hvia_params_pkg::vi_t unhold_vi_i,
     output logic           park_o,
     output hvia_params_pkg::vi_t park_vi_o,
-    // The offers behind the take port, 0 send, 1 receive.
+    // The offers at the take port, 0 send, 1 receive.
     output logic [1:0]     offer_valid_o,
     output logic [2*hvia_params_pkg::VICountLog2-1:0] offer_vi_o,
     output logic [1:0]     offer_more_o,
@@ -123,7 +122,7 @@ module descriptor_tb #(
     output logic [511:0]   desc_chunk_o,
     output logic [31:0]    desc_status_o,
     output logic           desc_unreachable_o,
-    // Receive store: what is written, and the receive engine's side.
+    // Receive store: its writes, and the receive engine's side.
     output logic           wr_valid_o,
     output logic           wr_head_o,
     output hvia_params_pkg::vi_t wr_vi_o,
@@ -152,7 +151,7 @@ module descriptor_tb #(
     output logic           queue_coming_o,
     output logic           fetch_coming_o,
     output logic           rd_req_patient_o,
-    // Completion: 0 receive engine, 1 transmit engine; the fetch's goes over a valve.
+    // Completion: 0 receive engine, 1 transmit engine. The fetch's completions pass a valve.
     input  logic [1:0]     cpl_valid_i,
     output logic [1:0]     cpl_ready_o,
     input  logic [2*hvia_params_pkg::VICountLog2-1:0] cpl_vi_i,
@@ -546,7 +545,7 @@ module descriptor_tb #(
       .rst_ni,
       .cpl_valid_i        ({1'b0, cpl_valid_i[1], flushed_shown_o, cpl_valid_i[0]}),
       .cpl_ready_o        (cpl_ready),
-      // No queue is tied to a completion queue here, and the ledger offers nothing.
+      // Here no queue belongs to a completion queue, and the ledger offers nothing.
       .cq_tie_valid_i     (1'b0),
       .cq_tie_vi_i        ('0),
       .cq_tie_send_i      (8'd0),

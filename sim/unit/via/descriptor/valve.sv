@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Back-pressure between two neighbours inside the testbench: what is offered passes when the gate
-// is open, and stays once it has been shown.
+// Adds back-pressure between two neighbours inside the testbench. An offer passes when the gate is
+// open. Once shown, it stays.
 module valve (
     input  logic clk_i,
     input  logic rst_ni,

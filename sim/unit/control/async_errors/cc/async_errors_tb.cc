@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives the collector of asynchronous errors with reports of all sources at every density, down to
-// all of them in one clock, and holds every output in every clock against a model: a place for each
-// source, the lowest first. A source does not report again before its turn has come. The size is
-// the number of thousands of clocks.
+// Drives the collector of asynchronous errors with reports at every density, up to all sources in
+// one clock. A model checks every output in every clock: it has a slot for each source, and the
+// lowest goes first. A source does not report again before its turn. The size is thousands of
+// clocks.
 
 #include <array>
 #include <cinttypes>
@@ -35,12 +35,12 @@ int main(int argc, char** argv) {
   unsigned rate = 0;
   bool burst = false;
 
-  // A reset is an edge.
+  // Reset acts on its edge.
   dut.rst_ni = 1;
   dut.eval();
   for (uint64_t n = 0; n < unit::options().size * 1000; n++) {
     unit::clocks()++;
-    // A mixture of speeds for some hundred clocks, a reset now and then.
+    // New rates every few hundred clocks, and sometimes a reset.
     if (n % 256 == 0) {
       rate = rng.Below(65);
       burst = rng.Chance(1, 4);
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
       waiting += places[s].waits;
     }
 
-    // What a source does not report may be anything.
+    // Fields without a valid report are random.
     const bool all = burst && rng.Chance(1, 16);
     std::array<Place, kSources> offered;
     unsigned valid = 0;
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
       o.vi = rng.Bits(8);
       code |= static_cast<uint64_t>(o.code) << 8 * s;
       vi |= static_cast<uint64_t>(o.vi) << 8 * s;
-      // It may report in the clock in which its last report goes on.
+      // It may report in the clock in which its last report leaves.
       const bool may = !reset && (!places[s].waits || first == s);
       o.waits = may && (all || (!burst && rng.Below(256) < rate));
       o.since = unit::clocks();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Both raw rings at work: software that posts entries, good ones and bad ones, and starts rings
-// anew at any time; engines that take their time; a bus that stalls and fails. A model of each ring
-// follows every read, every entry handed over, every status and every interrupt.
+// Both raw rings under load: software that posts good and bad entries and restarts rings at any
+// time; slow engines; a bus that stalls and fails. A model of each ring checks every read, every
+// entry for an engine, every status and every interrupt.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,16 +19,16 @@ using unit::Traffic;
 
 constexpr unsigned kBytes = TB_W / 8;
 constexpr uint32_t kPages = 16;
-constexpr uint64_t kPatience = 20000;  // clocks in which something must move
+constexpr uint64_t kPatience = 20000;  // limit of clocks without progress
 
 struct Entry {
   uint32_t pa = 0, len = 0;
-  bool unread = false;   // the read of it failed
-  bool ended = false;    // the engine or the card is through with it
-  uint32_t status = 0;   // what must be written then
+  bool unread = false;   // its read failed
+  bool ended = false;    // the engine or the card has finished it
+  uint32_t status = 0;   // expected status
 };
 
-// One ring as software sees it, and as far as the card has come.
+// One ring as software sees it, and the card's progress.
 struct Ring {
   explicit Ring(bool transmit) : transmit(transmit) {}
   const bool transmit;
@@ -47,7 +47,7 @@ struct Ring {
   }
 };
 
-// An engine that has at most one entry.
+// An engine with at most one entry.
 struct Engine {
   bool busy = false, stale = false, done = false, err = false;
   uint64_t wait = 0;
@@ -146,7 +146,7 @@ class Bench {
       failed_reads++;
       if (!read.stale) ring[read.ring].entries[read.index].unread = true;
     }
-    // Statuses: in order, of entries that have ended, once.
+    // Statuses: one per finished entry, in order.
     if (writing && !write.seen) {
       int r = Owner(addr);
       if (r < 0 || top->req_len_o != 4 || addr != ring[r].Address(ring[r].head) + hvia::kRawEntryStatusOffset) {
@@ -180,7 +180,7 @@ class Bench {
     }
     if (read_ends) read = Transfer();
 
-    // Entries go to the engines in order, without the bad ones.
+    // Entries reach the engines in order. Bad ones are skipped.
     bool take[2] = {top->rawtx_valid_o && top->rawtx_ready_i, top->rawrx_valid_o && top->rawrx_ready_i};
     uint32_t pa[2] = {top->rawtx_pa_o, top->rawrx_pa_o}, len[2] = {top->rawtx_len_o, top->rawrx_capacity_o};
     bool good[2] = {static_cast<bool>(top->stat_raw_transmit_o), static_cast<bool>(top->stat_raw_receive_o)};
@@ -258,7 +258,7 @@ class Bench {
 
   static const char* Name(int r) { return r == 0 ? "transmit" : "receive"; }
 
-  // Software writes Base or Size: the change shows in the clock after the restart.
+  // Software writes Base or Size. The change shows in the clock after the restart.
   void Configure(int r, uint32_t base, uint32_t log2) {
     restart[r] = true;
     Tick();
@@ -272,7 +272,7 @@ class Bench {
   bool Busy(int r) const { return r == 0 ? top->tx_busy_o : top->rx_busy_o; }
 
   void NewRing(int r) {
-    // Two pages for each ring, by turns: what is left of an old ring goes to the old page.
+    // Each ring alternates between two pages: writes for the old ring go to the old page.
     uint32_t page = (ring[r].base / unit::kPage == static_cast<uint32_t>(2 * r)) ? 2 * r + 1 : 2 * r;
     uint32_t base = page * unit::kPage + static_cast<uint32_t>(rng.Below(256)) * 16;
     uint32_t log2 = static_cast<uint32_t>(rng.Range(1, 8));
@@ -291,7 +291,7 @@ class Bench {
       ring[r].tail = 0;
       offs++;
     } else {
-      // On top of a running ring; the old page must not be reused while it is busy.
+      // On top of a running ring. The old page must not be reused while it is busy.
       for (uint64_t i = 0; Busy(r) && StaleBefore(r); i++) {
         if (i > kPatience) Fail("a ring stays busy");
         Tick();
@@ -343,7 +343,7 @@ class Bench {
     if (traced_sent != sent) Fail("%" PRIu64 " frames sent, %" PRIu64 " traced", sent, traced_sent);
   }
 
-  // A burst of frames while the bus is taken: entries read ahead must do.
+  // A burst of frames while the bus is busy: the entries read ahead must suffice.
   void Burst() {
     Drain();
     traffic = {0, 0};

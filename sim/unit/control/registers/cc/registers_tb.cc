@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random host accesses, events and resets for the registers, the counters and the reset sequence,
-// against a plain model of what the host must read and what the card must see.
+// Random host accesses, events and resets for the registers, the counters and the reset sequence. A
+// plain model predicts the host's reads and the card's inputs.
 #include <array>
 #include <deque>
 #include <memory>
@@ -29,7 +29,7 @@ struct Model {
   uint64_t mac = 0;
   uint32_t level1 = 0, level2 = 0;
   Ring tx, rx;
-  std::deque<uint32_t> async;  // code and VI of those that wait, oldest first
+  std::deque<uint32_t> async;  // code and VI of the waiting ones, oldest first
   bool overflow = false;
   uint32_t async_count = 0;
   std::array<uint32_t, hvia::kAsyncErrorDroppedWords> async_dropped{};
@@ -43,8 +43,8 @@ struct Beat {
 class Bench {
  public:
   explicit Bench(uint64_t seed) : rng(seed), top(std::make_unique<Vregisters_tb>()) {
-    // Power-up: a reset that is low from the begin is no edge, so the clocks have to carry it in.
-    // What the checkers say of registers that hold anything is not asked for.
+    // Power-up: a reset that is low from the start has no edge, so the clocks must apply it.
+    // Assertions are off, because registers hold noise.
     Verilated::assertOn(false);
     top->bus_idle_i = 1;
     top->rst_ni = 0;
@@ -61,14 +61,14 @@ class Bench {
     PinReset();
   }
 
-  // One core clock; the other clocks run beside it at ratios that change.
+  // One core clock. The other clocks run at changing ratios.
   void Tick() {
     Inputs();
     top->eval();
     TickChosen();
   }
 
-  // A clock whose inputs were chosen already.
+  // A clock with inputs already set.
   void TickChosen() {
     Check();
     unsigned sd = rng.Below(5), mac = rng.Below(3);
@@ -85,7 +85,7 @@ class Bench {
     bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no, live = top->bus_rst_no;
     top->clk_i = 1;
     top->eval();
-    // What State shows of the card is two clocks old.
+    // State reports the card's state of two clocks ago.
     live = live && top->bus_rst_no;
     quiet_seen = live && quiet_then;
     quiet_then = live && top->card_quiet_i;
@@ -108,7 +108,7 @@ class Bench {
     top->eval();
   }
 
-  // The core is in reset: what it held is gone.
+  // The core is in reset: its state is lost.
   void Forget() {
     model = Model();
     core_resets += !in_reset;
@@ -135,15 +135,15 @@ class Bench {
       top->rawrx_head_i = rng.Bits(8);
       top->rawtx_busy_i = rng.Bits(1);
       top->rawrx_busy_i = rng.Bits(1);
-      // The straps stand while the card is in reset, and are anything afterwards.
+      // The straps are valid while the card is in reset, and random afterwards.
       if (top->core_rst_no) top->strap_i = rng.Bits(32);
     }
     top->db_wready_i = rng.Bits(1);
     for (int w = 0; w < 4; w++) top->strobe_i[w] = 0;
     auto strobe = [&](unsigned n) { top->strobe_i[n / 32] |= 1u << (n % 32); };
     if (!calm && top->core_rst_no) {
-      // One counter is hit in every clock, as by a write burst; others now and then, all at once
-      // rarely.
+      // One counter is hit in every clock, as by a write burst. Others are hit sometimes, rarely
+      // all at once.
       if (burst == 0 && rng.Chance(1, 60)) {
         burst = static_cast<unsigned>(rng.Range(1, 200));
         hot = rng.Below(kCounters);
@@ -178,7 +178,7 @@ class Bench {
     return set;
   }
 
-  // Before the edge: outputs against the model, then the model takes the clock's events.
+  // Before the edge: checks the outputs, then applies the clock's events to the model.
   void Check() {
     bool held = top->busy_o;
     if (!top->core_rst_no || !top->bus_rst_no) {
@@ -231,7 +231,7 @@ class Bench {
       dropped++;
     }
 
-    // The name goes in the clock in which the word is sampled.
+    // The address goes out in the clock in which the word is sampled.
     bool info = top->tgt_rvalid_i && !reading && !top->tgt_rbar_i && top->tgt_raddr_i == hvia::kRegisterNotifyInfoOffset;
     if (top->info_read_o != info) Fail("a name is taken %d by a read of %05x", top->info_read_o, top->tgt_raddr_i);
     info_reads += info;
@@ -254,7 +254,7 @@ class Bench {
         async_room += made_room;
       } else {
         model.overflow = true;
-        // The link is of no VI.
+        // Errors of the link belong to no VI.
         const bool link = top->async_code_i == hvia::kAsyncErrorLinkDown || top->async_code_i == hvia::kAsyncErrorLinkUp;
         if (!link) model.async_dropped[top->async_vi_i / 32] |= 1u << (top->async_vi_i % 32);
         async_dropped++;
@@ -266,7 +266,7 @@ class Bench {
     for (unsigned n = 0; n < kCounters; n++) model.counter[n] += top->strobe_i[n / 32] >> (n % 32) & 1;
   }
 
-  // What a read takes out of the model.
+  // Applies the side effects of a read to the model.
   void TakeAway(uint32_t addr, uint32_t word) {
     if (addr == hvia::kRegisterAsyncErrorInfoOffset) {
       async_none += model.async.empty();
@@ -426,7 +426,7 @@ class Bench {
     Fail("a read of %05x is not answered", addr);
   }
 
-  // As a driver does it: until none is left, or for as many as there are places.
+  // As a driver does: until the queue is empty, or as many times as it has slots.
   void DrainAsync() {
     for (unsigned i = 0;; i++) {
       uint32_t word = HostRead(false, hvia::kRegisterAsyncErrorInfoOffset);
@@ -437,7 +437,7 @@ class Bench {
     }
   }
 
-  // Some counters are hit in every clock.
+  // Hits some counters in every clock.
   void Storm(unsigned counters) {
     for (int i = 0; i < 300; i++) {
       Inputs();
@@ -449,7 +449,7 @@ class Bench {
     CheckCounters();
   }
 
-  // The counters after everything has settled.
+  // Checks the counters after everything has settled.
   void CheckCounters() {
     calm = true;
     for (int i = 0; i < 400; i++) Tick();
@@ -469,7 +469,7 @@ class Bench {
     uint64_t before = core_resets;
     uint32_t straps = 0;
     top->bus_idle_i = 0;
-    // Straps of the next reset; they stand from its beginning on.
+    // Straps of the next reset, valid from its start.
     top->tgt_wvalid_i = 1;
     top->tgt_wbar_i = 0;
     top->tgt_waddr_i = hvia::kRegisterControlOffset;
@@ -522,7 +522,7 @@ class Bench {
 
   static uint32_t WriteData(uint32_t random, bool bar, uint32_t addr) {
     if (bar) return random;
-    // A soft reset is asked for in its own place only.
+    // A soft reset is requested only by its own code.
     if (addr == hvia::kRegisterControlOffset) return random & ~1u;
     bool size = addr == hvia::kRegisterRawTransmitSizeOffset || addr == hvia::kRegisterRawReceiveSizeOffset;
     return size && random >> 31 ? random & 15 : random;
@@ -536,8 +536,8 @@ class Bench {
   uint64_t read_clock = 0;
   bool quiet_then = false, quiet_seen = false;
   unsigned burst = 0, hot = 0, settle = 0;
-  unsigned irq_every = 20;       // clocks between two events of a cause: one that is lost shows until the next
-  unsigned async_every = 10;     // clocks from one asynchronous error to the next, on average
+  unsigned irq_every = 20;       // clocks between two events of a cause: a lost one shows until the next
+  unsigned async_every = 10;     // average clocks between asynchronous errors
   bool made_room = false;        // a full queue is read in this clock
   uint32_t read_dropped = ~0u;   // dword of marks that is read in this clock
   uint64_t async_kept = 0, async_dropped = 0, async_taken = 0, async_none = 0, async_overflow = 0, async_marks = 0;
@@ -561,7 +561,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < unit::options().size; i++) {
     constexpr uint32_t kEnd = hvia::kRegisterNotifyInfoOffset + 4;
     uint32_t addr = static_cast<uint32_t>(rng.Below(kEnd / 4)) * 4;
-    // From a flood to a rare event, so that the queue of errors is met full, empty and between.
+    // From a flood to rare events, so that the queue of errors is full, empty and in between.
     if (rng.Chance(1, 100)) bench.async_every = static_cast<unsigned>(uint64_t{1} << rng.Below(10));
     if (rng.Chance(1, 100)) bench.irq_every = static_cast<unsigned>(uint64_t{1} << rng.Range(3, 11));
     if (rng.Chance(1, 50)) bench.DrainAsync();

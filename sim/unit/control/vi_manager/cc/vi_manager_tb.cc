@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random commands for the VI manager, with models of everything around it: host memory and bus, the
+// Random commands for the VI manager, between models of its neighbours: host memory and bus, the
 // translation table's update port, the engines' sequence numbers and drain lines, the send queue,
-// the completion queues. A plain model of the card's state says what each command must answer and
-// leave behind.
+// the completion queues. A plain model of the card's state predicts the status and effects of each
+// command.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -33,7 +33,7 @@ struct Context {
 
 constexpr uint32_t StateOf(uint32_t attributes) { return attributes & hvia::kVIContextAttributesStateMask; }
 
-// The table behind the update port.
+// The table at the update port.
 class UpdatePort {
  public:
   explicit UpdatePort(Rng* rng) : rng_(rng) {}
@@ -103,8 +103,8 @@ class UpdatePort {
   uint64_t wait_ = 0;
 };
 
-// Work that the engines hold: busy for some clocks, idle for single clocks in between, then idle
-// permanently. A manager that believes one idle clock answers too early.
+// The engines' work: busy for some clocks with single idle clocks in between, then idle
+// permanently. A manager that trusts a single idle clock completes too early.
 class Drain {
  public:
   explicit Drain(Rng* rng) : rng_(rng) {}
@@ -120,7 +120,7 @@ class Drain {
     until_held = storm;
     idle_for = 0;
   }
-  // A storm of doorbells lasts until the VI is held.
+  // A doorbell storm lasts until the VI is held.
   bool Busy() const { return active && ((!spans_.empty() && spans_.front().first) || (spans_.empty() && until_held)); }
   void Clock() {
     if (!active) return;
@@ -137,8 +137,7 @@ class Drain {
   std::vector<std::pair<bool, uint64_t>> spans_;
 };
 
-// The completion writer as its commands see it: busy with a completion for some clocks, then it
-// answers.
+// The completion writer as commands see it: busy with a completion for some clocks, then ready.
 class Queues {
  public:
   explicit Queues(Rng* rng) : rng_(rng) {}
@@ -152,7 +151,7 @@ class Queues {
     ok = ready ? allowed : rng_->Bits(1);
     tail = rng_->Bits(16);
   }
-  // The command as it stands in the clock of ready.
+  // Samples the command in the clock of ready.
   void Sample(bool valid, uint8_t op, uint32_t index, uint32_t address, uint32_t log2) {
     if (waits_ && !valid) Fail("a command for a completion queue is withdrawn");
     if (!waits_) return;
@@ -165,7 +164,7 @@ class Queues {
     }
   }
 
-  bool allowed = true;  // what the state of the queue says to the next command
+  bool allowed = true;  // answer to the next command, by the queue's state
   std::vector<std::array<uint32_t, 4>> done;
   uint32_t told = 0;
   bool ready = false, ok = false;
@@ -190,7 +189,7 @@ class Bench {
     Reset();
   }
 
-  // The card and its neighbours together, at any time.
+  // Resets the card and its neighbours, at any time.
   void Reset() {
     bus.emplace(&memory, &rng);
     table = std::make_unique<UpdatePort>(&rng);
@@ -228,7 +227,7 @@ class Bench {
     top->cqc_ready_i = queues->ready;
     top->cqc_ok_i = queues->ok;
     top->cqc_tail_i = queues->tail;
-    // What is not waited for says anything.
+    // The other drain line is random.
     top->drain_handle_busy_i = drain_by_handle ? drain->Busy() : rng.Bits(1);
     top->drain_vi_busy_i = drain_by_handle ? rng.Bits(1) : drain->Busy();
     top->timebase_i = timebase;
@@ -247,7 +246,7 @@ class Bench {
     table->Sample(top->upd_valid_o, top->upd_op_o, top->upd_arg_o, top->upd_count_o, top->upd_wvalid_o,
                   top->upd_wdata_o, traffic);
     queues->Sample(top->cqc_valid_o, top->cqc_op_o, top->cqc_index_o, top->cqc_address_o, top->cqc_log2_o);
-    // Ties go with the context that brings them.
+    // A tie comes with the write of its context.
     const bool brings = top->ctx_wr_valid_o && (now.opcode == hvia::kCommandOpcodeCreateVI || now.opcode == hvia::kCommandOpcodeConnectVI ||
                                                 now.opcode == hvia::kCommandOpcodeModifyVI);
     if (top->cq_tie_valid_o != brings) Fail("opcode %u ties queues %d", now.opcode, top->cq_tie_valid_o);
@@ -286,7 +285,7 @@ class Bench {
       if (now.opcode != hvia::kCommandOpcodeDeregisterMemory || !drain->Finished() || drain->idle_for < 2) {
         Fail("descriptors marked by opcode %u before the engines were drained", now.opcode);
       }
-      // What had started to use one of them, and the search itself.
+      // Work that had started to use a queue, and the search itself.
       drain->Begin(false);
     }
     bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVI || now.opcode == hvia::kCommandOpcodeDestroyVI;
@@ -369,7 +368,7 @@ class Bench {
     return c;
   }
 
-  // Writes the block of a command and forgets the last one.
+  // Writes the block of a command.
   uint32_t Prepare(const Command& c) {
     now = c;
     uint32_t addr = static_cast<uint32_t>(rng.Below(8 * unit::kPage / 64)) * 64;  // pages 0..7: blocks, 8..: lists
@@ -406,7 +405,7 @@ class Bench {
     top->cmd_valid_i = 0;
   }
 
-  // Reset in the middle of a command: afterwards every VI is Free and no level-1 index is believed.
+  // Reset during a command. Afterwards every VI is Free and no level-1 index is valid.
   void Interrupt(const Command& c) {
     uint32_t status, detail;
     std::vector<std::pair<uint32_t, uint32_t>> want;
@@ -421,12 +420,12 @@ class Bench {
     }
   }
 
-  // Runs a command and holds everything it did against the model.
+  // Runs a command and checks all its effects.
   void Run(const Command& c, unsigned fail_read, bool fail_write) {
     uint32_t addr = Prepare(c);
     std::vector<uint8_t> block(&memory.bytes[addr], &memory.bytes[addr] + 56);
 
-    // What must come out.
+    // The expected outcome.
     uint32_t status = hvia::kCommandStatusDone, detail = 0;
     std::vector<std::pair<uint32_t, uint32_t>> want;
     bool changes_vi = false;
@@ -456,7 +455,7 @@ class Bench {
     commands_done++;
     if (std::memcmp(block.data(), &memory.bytes[addr], 56) != 0) Fail("opcode %u changed its own block", c.opcode);
     if (memory.written != (fail_write ? 0 : 8)) Fail("opcode %u wrote %" PRIu64 " bytes", c.opcode, memory.written);
-    // What the completion writer received and returned.
+    // Commands and results of the completion writer.
     if (queues->done.size() != (queue_command ? 1u : 0u)) Fail("opcode %u gave %zu commands for completion queues", c.opcode, queues->done.size());
     if (queue_command) {
       const bool ring = c.opcode != hvia::kCommandOpcodeDestroyCompletionQueue;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of acknowledge alone. The receive engine, the ledger and the transmit engine are
-// modelled: events of few and of many VIs, at every distance, while the port is taken at once or
-// after long; VIs are connected and reset at random moments, also in the very clock of an event. A
-// plain model of the contract is notified of each event when it is taken, and says for each VI what
-// an acknowledgement that leaves may and must say, whether one is owed, and that the port serves
-// first who came first.
+// Testbench of acknowledge between models of the receive engine, the ledger and the transmit
+// engine. Events of few and of many VIs come at every distance, while the port accepts at once or
+// late. VIs are connected and reset at random moments, also in the clock of an event. A plain model
+// of the contract processes each event when it is accepted. It predicts for each VI whether an
+// acknowledgement is due and its contents, and checks that the port serves in order of the events.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -23,7 +22,7 @@ namespace {
 
 constexpr unsigned kEvery = hvia::kProfiles[0].AcknowledgeEvery;
 
-// What is owed for a VI.
+// The due acknowledgement of a VI.
 struct Vi {
   bool due = false, told = false, refused = false;
   unsigned count = 0;
@@ -44,7 +43,7 @@ class Bench {
     top->clk_i = 0;
     for (int i = 0; i < 5; i++) Step();
     top->rst_ni = 1;
-    // A VI is connected before anything happens to it.
+    // A VI is connected before its first event.
     for (unsigned v = 0; v < kVIs; v++) {
       connect_ = v;
       Step();
@@ -52,7 +51,7 @@ class Bench {
     connect_ = -1;
   }
 
-  // About `clocks` clocks of one mixture, then rest.
+  // About `clocks` clocks of one mix of traffic, then rest.
   void Round(unsigned clocks) {
     vis_ = rng.Chance(1, 3) ? kVIs : rng.Range(1, 6);
     pace_ = rng.Chance(1, 2) ? 1 : rng.Range(2, 30);
@@ -70,7 +69,7 @@ class Bench {
       if (vi[v].due) Fail("VI %u has something to say, and all is quiescent", v);
     }
     if (refusals != refusals_seen) Fail("%" PRIu64 " NAKs are counted, want %" PRIu64, refusals_seen, refusals);
-    // Quiet is exact: it is so at once when nothing is offered, and the looked up word stalls.
+    // Quiet is exact: asserted at once without offers. The lookup's result stays.
     loose_.fill(false);
     const bool refused = top->refused_o;
     for (int i = 0; i < 3; i++) {
@@ -79,10 +78,10 @@ class Bench {
     }
   }
 
-  // Every VI has something to say at once: the list is full.
+  // Every VI has an event at once: the list is full.
   void Full() {
     ready_ = 0;
-    // The first one stands at the port when it comes again.
+    // The first VI is at the port when its second event comes.
     for (unsigned n = 0; n <= kVIs; n++) {
       const uint8_t v = n % kVIs;
       rxa = {true, vi[v].refused ? hvia::kAcknowledgeOperationAgain : hvia::kAcknowledgeOperationAcceptLast, v, 0, rng.Bits(32)};
@@ -98,7 +97,7 @@ class Bench {
   unit::Rng rng;
   std::unique_ptr<Vhvia_acknowledge> top;
   std::array<Vi, kVIs> vi;
-  std::deque<unsigned> order;  // who has something to say, in order of the event that made it so
+  std::deque<unsigned> order;  // VIs with a due acknowledgement, by the time of its event
   Event rxa, ref;
   uint64_t refusals = 0, refusals_seen = 0, sent[5] = {}, merged = 0, withdrawn = 0, forgotten = 0, gaps_once = 0, kept = 0, counted = 0,
            full = 0, waited[6] = {};
@@ -136,7 +135,7 @@ class Bench {
     top->clear_valid_i = 0;
     top->clear_vi_i = rng.Bits(8);
     if (running_ && renew_ != 0 && rng.Chance(1, renew_)) {
-      // Often one that something happens to just now.
+      // Often a VI with a recent event.
       const uint8_t v = rng.Bits(1) ? Pick() : rng.Bits(1) && offered_ ? offer_.vi : last_;
       const bool reset = rng.Bits(1);
       (reset ? top->clear_valid_i : top->init_valid_i) = 1;
@@ -151,7 +150,7 @@ class Bench {
   void Sample() {
     const bool renew = top->init_valid_i || top->clear_valid_i;
     const unsigned renewed = top->clear_valid_i ? top->clear_vi_i : top->init_vi_i;
-    // The answer belongs to the clock before. An event that was just taken shows within two clocks.
+    // The output belongs to the clock before. An accepted event shows within two clocks.
     if (looked_ >= 0 && top->refused_o != vi[looked_].refused && unit::clocks() - changed_[looked_] > 3) {
       Fail("VI %d: NAKed %d, want %d", looked_, top->refused_o, vi[looked_].refused);
     }
@@ -182,7 +181,7 @@ class Bench {
     if (taken_) sent[offer_.code]++;
     else withdrawn += gone_;
 
-    // Events. One that is taken in the clock of its VI's renewal came before it.
+    // Events. One accepted in the clock of its VI's renewal precedes the renewal.
     for (auto* e : {&rxa, &ref}) {
       const bool ready = e == &rxa ? top->rxa_ready_o : top->ref_ready_o;
       if (!ready) continue;
@@ -191,8 +190,7 @@ class Bench {
       last_ = e->vi;
       e->valid = false;
     }
-    // An event does what it does in the clock behind the one in which it is taken; a renewal keeps
-    // it waiting, or takes it with it.
+    // An event takes effect in the clock after it was accepted. A renewal delays it, or removes it.
     if (!pending_.empty() && pending_.front().second < unit::clocks() && (!renew || renewed == pending_.front().first.vi)) {
       if (!renew) Happen(pending_.front().first);
       pending_.pop_front();
@@ -257,7 +255,7 @@ class Bench {
     if (x.due && !owed) order.push_back(e.vi);
   }
 
-  // The next in order is offered, with what was true when it left the list.
+  // The next VI is offered, with its state when it left the list.
   void Leave(const Event& e) {
     Vi& x = vi[e.vi];
     if (!x.due) Fail("VI %u is acknowledged, and has nothing to say", e.vi);
@@ -275,8 +273,8 @@ class Bench {
     Strike(e.vi);
   }
 
-  // A VI that is renewed while it is listed keeps its place there until its turn comes, and who has
-  // something to say again meanwhile says it then. Nobody sees when that place is given up.
+  // A VI that is renewed while listed keeps its entry until its turn, and uses it for its next
+  // event. The outputs do not show when the entry is removed.
   void Strike(unsigned v) {
     auto it = std::find(order.begin(), order.end(), v);
     if (it != order.end()) order.erase(it);

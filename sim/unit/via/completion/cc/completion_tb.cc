@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random completions of four sources, ties, commands for completion queues and armings, against a
-// model that says in every clock what the completion writer and the notifications do. Libraries
-// take entries out of the rings at every speed, one of them in confusion. The host bus is the unit
-// tests' one, with idles, back-pressure and errors. The size is the number of epochs of some
-// thousand clocks, each with a separate mixture of speeds.
+// Random completions of four sources, ties, commands for completion queues and armings. A model
+// predicts the completion writer and the notifications in every clock. Libraries reap entries at
+// every speed; one of them publishes wrong positions. The host bus is the one of the unit tests,
+// with idle clocks, back-pressure and errors. The size is the number of epochs of some thousand
+// clocks, each with its mix of speeds.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -26,14 +26,14 @@ using unit::Traffic;
 constexpr unsigned kBytes = TB_W / 8;
 constexpr unsigned kSources = 4;
 constexpr unsigned kQueues = 1u << hvia::kProfiles[0].CompletionQueuesLog2;
-// Host memory: descriptors, then areas for rings, each for the longest one.
+// Host memory: descriptors, then areas for rings of the maximum size.
 constexpr uint32_t kSlots = 1024;
 constexpr uint32_t kSlotPages = kSlots * hvia::kDescriptorSize / unit::kPage;
 constexpr uint32_t kRingBytes = hvia::kCompletionQueueHeaderSize + (hvia::kCompletionEntrySize << hvia::kCompletionQueueMaxLog2);
 constexpr uint32_t kAreaPages = (kRingBytes + unit::kPage - 1) / unit::kPage;
 constexpr uint32_t kAreas = 24;
 constexpr uint32_t kPages = kSlotPages + kAreas * kAreaPages;
-// What the card sees it at, so that every bit of an address is somebody's.
+// The upper address bits in the card's view, so that every address bit is tested.
 constexpr uint32_t kHigh = 0xa5a00000;
 constexpr uint32_t kErrors = hvia::kDescriptorErrorMask;  // of Status
 
@@ -54,7 +54,7 @@ struct Current {
   bool granted = false;
   unsigned tie = 0;
   uint16_t seen = 0;
-  uint8_t code = 0;  // what is reported
+  uint8_t code = 0;  // reported code
 };
 
 struct Ring {
@@ -62,7 +62,7 @@ struct Ring {
   unsigned area = 0, log2 = 0;
   uint64_t tail = 0, taken = 0;
   uint16_t seen = 0;
-  std::deque<uint64_t> waiting;  // entries that the library has not taken
+  std::deque<uint64_t> waiting;  // entries that the library has not reaped
 };
 
 struct Command {
@@ -78,10 +78,10 @@ struct Tie {
   unsigned send = 0, receive = 0;
 };
 
-// Of 1024 clocks, how many see it begin.
+// Probabilities per clock, in 1/1024.
 struct Rates {
   unsigned offer[kSources] = {}, tie = 0, command = 0, arm = 0, read = 0, take = 0, error = 0, refuse = 0;
-  unsigned publish = 0;   // of 16 entries that were taken
+  unsigned publish = 0;   // of 16 reaped entries
   unsigned unready = 0;   // of 4 clocks in which errors wait
   unsigned log2 = 3;      // longest ring
   unsigned vis = 8, queues = 8;
@@ -96,7 +96,7 @@ class Bench {
     Reset();
   }
 
-  // At any time; nothing is known afterwards, what is in memory stays.
+  // Reset at any time. The card loses its state, memory keeps its contents.
   void Reset() {
     bus.emplace(&memory, &rng);
     for (auto& o : offered) o.reset();
@@ -149,7 +149,7 @@ class Bench {
   }
   bool Full(const Ring& r, uint16_t seen) const { return static_cast<uint16_t>(r.tail - seen) >= 1u << r.log2; }
 
-  // The indices that are in use: the ends of the range are among them.
+  // Random used indices, including the ends of the range.
   uint8_t SomeVi() { return rates.vis == 1 ? kVIs - 1 : rng.Below(rates.vis) * (kVIs - 1) / (rates.vis - 1); }
   uint8_t SomeQueue() { return rates.queues == 1 ? kQueues - 1 : rng.Below(rates.queues) * (kQueues - 1) / (rates.queues - 1); }
 
@@ -176,7 +176,7 @@ class Bench {
     }
   }
 
-  // An area for a ring, as the library hands it over: cleared.
+  // A cleared area for a ring.
   int TakeArea() {
     if (free_areas.empty()) return -1;
     std::swap(free_areas.front(), free_areas[rng.Below(free_areas.size())]);
@@ -193,7 +193,7 @@ class Bench {
     c.log2 = log2;
     c.confused = confused;
     c.address = kHigh + static_cast<uint32_t>(rng.Below(kPages)) * unit::kPage;
-    // Only what will be carried out needs a place.
+    // Only a command that will succeed requires an area.
     if (op != kDestroy && rings[c.index].created == (op == kResize)) {
       c.area = TakeArea();
       if (c.area < 0) return;
@@ -226,7 +226,7 @@ class Bench {
       orders.pop_front();
     }
 
-    // Armings: of what is used, and of what there is not.
+    // Armings, also of indices that do not exist.
     arm_valid = Rare(rates.arm);
     arm_kind = rng.Below(3);
     arm_index = arm_kind == hvia::kNotifyKindCompletionQueue ? SomeQueue() : SomeVi();
@@ -234,7 +234,7 @@ class Bench {
       arm_kind = rng.Bits(2);
       arm_index = rng.Bits(8);
     }
-    // What comes in this clock, if it comes.
+    // Events for this clock.
     if (current && rng.Chance(1, 2)) {
       const bool entry = current->phase == Phase::kEntry;
       arm_kind = entry ? hvia::kNotifyKindCompletionQueue : current->c.receive ? hvia::kNotifyKindReceive : hvia::kNotifyKindSend;
@@ -246,7 +246,7 @@ class Bench {
     Libraries();
   }
 
-  // What the libraries do with their rings.
+  // The libraries reap entries.
   void Libraries() {
     if (!Rare(rates.take)) return;
     unsigned first = rng.Below(kQueues);
@@ -264,7 +264,7 @@ class Bench {
     }
   }
 
-  // The next entry as a library sees it: by its lap.
+  // The library recognizes the next entry by its lap.
   void TakeEntry(Ring* r) {
     const uint32_t at = EntryAt(*r, r->taken);
     const uint64_t got = Word(at) | static_cast<uint64_t>(Word(at + 4)) << 32;
@@ -290,7 +290,7 @@ class Bench {
     bus->Drive(traffic);
     uint32_t valid = 0, has_immediate = 0, receive = 0, write = 0;
     for (unsigned s = 0; s < kSources; s++) {
-      // What is not offered may be anything.
+      // Fields without a valid offer are random.
       Completion c;
       if (offered[s]) c = *offered[s];
       else {
@@ -348,7 +348,7 @@ class Bench {
     unit::Clock(*top);
   }
 
-  // What the blocks must show in this clock, and what follows from it.
+  // Checks the outputs of this clock, and advances the model.
   void Check() {
     came.reset();
     events.clear();
@@ -467,7 +467,7 @@ class Bench {
         }
         break;
       case Phase::kEntry: {
-        CheckStatus(c);  // it is in memory before anything of the entry
+        CheckStatus(c);  // must be in memory before any part of the entry
         const uint32_t at = EntryAt(*ring, ring->tail);
         WantRequest(!k.granted, true, kHigh + at, hvia::kCompletionEntrySize, "entry");
         if (!k.granted) k.granted = top->req_ready_i;
@@ -512,7 +512,7 @@ class Bench {
           Word(at + hvia::kDescriptorImmediateDataOffset), immediate);
   }
 
-  // A command is done in the clock after one in which nothing was in flight.
+  // A command completes in the clock after one with nothing in flight.
   void CheckCommand(bool was_idle) {
     CHECK(top->cqc_ready_o == commanding, "a command is done %d, want %d", top->cqc_ready_o, commanding);
     if (commanding) {
@@ -611,8 +611,8 @@ class Bench {
 
   static uint32_t Name(size_t kind, unsigned index) { return static_cast<uint32_t>(kind) << 8 | index; }
 
-  // A queue is in the list once at most. What comes for one that was armed takes the arming, and
-  // puts it into the list unless it is there.
+  // A queue is in the list at most once. An entry of an armed queue clears the arming, and puts the
+  // queue into the list unless it is there.
   void CheckNotify() {
     const uint32_t front = names.empty() ? 0 : names.front();
     const uint32_t want = !shown ? 0
@@ -652,7 +652,7 @@ class Bench {
     if (names.size() > figures["most_names"]) figures["most_names"] = names.size();
   }
 
-  // Runs until nothing is in flight any more, and looks that all is quiescent.
+  // Runs until nothing is in flight, then checks that all is quiescent.
   void Settle() {
     const Rates kept = rates;
     rates = Rates();
@@ -681,13 +681,13 @@ class Bench {
   std::optional<Command> command;
   bool commanding = false, ends = false, asked = false;
   uint64_t command_since = 0;
-  uint32_t before = 0;  // ImmediateData of the descriptor, as it was
+  uint32_t before = 0;  // previous ImmediateData of the descriptor
   Ring rings[kQueues];
   Tie ties[kVIs];
   std::deque<unsigned> free_areas;
   unsigned last_source = kSources - 1;
   uint32_t next_slot = 0;
-  std::deque<unsigned> orders;  // VIs that are tied to the last completion queue
+  std::deque<unsigned> orders;  // VIs tied to the last completion queue
   bool tie_valid = false, arm_valid = false, info_read = false;
   unsigned tie_vi = 0, tie_send = 0, tie_receive = 0, arm_kind = 0, arm_index = 0;
   // Events of a clock.
@@ -733,7 +733,7 @@ int main(int argc, char** argv) {
     else if (rng.Bits(1)) bench.Settle();
   }
 
-  // The longest ring for three rounds and a short one until its count of 16 bits has wrapped.
+  // The longest ring for three rounds, and a short one until its 16-bit count has wrapped.
   const bool whole = unit::options().size >= 100;
   for (unsigned log2 : {size_t{hvia::kCompletionQueueMaxLog2}, size_t{2}}) {
     bench.Reset();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives the descriptor path and checks every port in every clock. Around the blocks stand models
-// of their neighbours: host threads that build linked lists in memory and ring, a target port that
-// also brings every kind of broken doorbell, VI contexts, translation, host bus, a ledger that
-// holds send queues, a transmit and a receive engine that also ask for further chunks, and a
-// manager that resets and disconnects VIs and takes memory away. The model follows the queues as
-// plain lists: what was posted comes out once, in order per queue, round robin among VIs; of a
-// receive queue one descriptor is on the chip at a time.
+// Drives the descriptor path and checks every port in every clock, between models of its
+// neighbours: host threads that build linked lists in memory and ring; a target port that also
+// brings broken doorbells of every kind; VI contexts, translation, host bus; a ledger that holds
+// send queues; a transmit and a receive engine that also request further chunks; and a manager that
+// resets and disconnects VIs and withdraws memory. The model represents the queues as plain lists.
+// Each posted descriptor comes out once, in order per queue, round robin among VIs. Of a receive
+// queue one descriptor is on the chip at a time.
 //
-// Within one clock: Drive() sets the inputs from the models' state, the design settles, Check()
-// looks at all ports and moves the models on, then the clock edge. The size is the number of
-// epochs; an epoch has its own mixture of speeds and ends with an idle card or with a reset in
-// mid-traffic.
+// Within one clock, Drive() sets the inputs from the models' state, the design settles, and Check()
+// checks all ports and advances the models. Then comes the clock edge. The size is the number of
+// epochs. An epoch has a random mix of speeds and ends with an idle card or with a reset during
+// traffic.
 
 #include <algorithm>
 #include <array>
@@ -63,31 +63,31 @@ struct Dword {
 struct Burst {
   std::vector<Dword> dwords;
   bool enable = true;
-  bool longer = false;  // goes on behind its doorbell
+  bool longer = false;  // continues after its doorbell
   std::vector<std::pair<int, int>> bells = {};  // real doorbells: VI, queue
   bool Rings(int vi) const {
     return std::any_of(bells.begin(), bells.end(), [vi](const auto& b) { return b.first == vi; });
   }
 };
 
-// What a queue has of a doorbell.
+// The dwords of a doorbell that a queue has received.
 struct Partial {
   uint32_t count = 0, low = 0, high = 0;
 };
 
-// One descriptor the queue has accepted and not handed to the fetch.
+// A descriptor that the queue has accepted and the fetch has not taken.
 struct Entry {
   int slot = -1;  // -1: its VI was reset meanwhile
   uint64_t va = 0;
   uint32_t handle = 0;
-  bool any = false;  // its address is not defined: a stale link may have come between
+  bool any = false;  // its address is undefined: a stale link may have come between
 };
 
 struct Slot {
   Image image{};
   int kind = 0;
   bool in_use = false;
-  // What its predecessor's link says, when not the truth.
+  // The link of its predecessor, when that link is wrong.
   bool evil = false;
   uint64_t link_va = 0;
   uint32_t link_handle = 0;
@@ -108,19 +108,19 @@ struct Queue {
   int region = -1;
   std::vector<Slot> slots;
   std::vector<int> free;
-  std::deque<int> finished;  // complete as far as the card goes, the thread has not reaped them
+  std::deque<int> finished;  // complete in the card, not reaped by the thread
   int tail = -1;
   Post post;
   int outstanding = 0;
 
   std::deque<Entry> queue;
-  // Sequences that were taken and are not complete; not followed after a reset.
+  // Sequence numbers of incomplete descriptors that the fetch took. Not tracked after a reset.
   std::deque<uint16_t> taken;
   bool follow = true;
   uint16_t seq = 0;
 };
 
-// The VI's place in the receive store.
+// The VI's slot in the receive store.
 struct Place {
   bool valid = false;
   bool stale = false;
@@ -138,9 +138,9 @@ struct Vi {
   std::array<uint32_t, 4> context{};
   Queue queues[2];
   bool held = false;  // a receive descriptor was taken and not released
-  // The ledger holds the send queue, did so in the clock before; it is parked for that.
+  // The ledger holds the send queue now; it did in the clock before; the queue is parked.
   bool hold = false, was_hold = false, parked = false;
-  bool owed = false;  // the link of a receive descriptor is still to come
+  bool owed = false;  // the link of a receive descriptor has not come
   Place place;
   uint64_t active_clock = 0;
 
@@ -158,7 +158,7 @@ struct Listed {
 };
 
 enum class Phase { kNone, kBad, kContext, kTranslate, kWalk, kRequest, kRead, kParsed, kFlush };
-// The first two are heads, numbered as their queues; the chunks as their requesters plus two.
+// Heads have the numbers of their queues; a chunk has its requester's number plus two.
 enum Work { kSendHead, kReceiveHead, kReceiveChunk, kTransmitChunk };
 
 struct Current {
@@ -191,8 +191,8 @@ struct Completion {
 struct Transmit {
   Completion cpl;
   uint64_t va;
-  int chunks;  // that the engine asks for before it completes
-  bool unreachable;  // it has nothing to complete
+  int chunks;  // number that the engine requests before it completes
+  bool unreachable;  // no completion
 };
 
 class Bench {
@@ -204,7 +204,7 @@ class Bench {
   void Run(uint64_t epochs) {
     for (int kind : {kSend, kReceive}) Latency(kind);
     for (uint64_t e = 0; e < epochs; e++) {
-      // The special kinds come first, so that the shortest run has seen each once.
+      // The special kinds come first, so that the shortest run includes each of them.
       enum { kRandom, kOverrun, kAllVis, kRace } kind = kRandom;
       switch (e % 12) {
         case 1: case 5: kind = kOverrun; break;
@@ -213,7 +213,7 @@ class Bench {
         default: break;
       }
       NewKnobs();
-      // Where a queue is to be filled, or all of them, none may wait for a message.
+      // A test that fills queues requires that no descriptor waits for a message.
       on_arrival_next_ = kind == kRace || kind == kRandom ? rng_.Chance(1, 2) : false;
       StartEpoch(kind == kAllVis ? kVis : kind == kRace ? 2 : std::min(kVis, static_cast<int>(rng_.Range(1, 24))),
                  kind == kOverrun);
@@ -350,7 +350,7 @@ class Bench {
     for (int i = 0; i < kVis; i++) order[i] = i;
     for (int i = kVis - 1; i > 0; i--) std::swap(order[i], order[rng_.Below(i + 1)]);
     used_.assign(order.begin(), order.begin() + vis);
-    if (vis >= 2 && vis < kVis) {  // the ends of the range are always among them
+    if (vis >= 2 && vis < kVis) {  // includes the ends of the range
       for (int want : {0, kVis - 1}) {
         auto it = std::find(used_.begin(), used_.end(), want);
         if (it == used_.end()) used_[want ? 1 : 0] = want;
@@ -373,7 +373,7 @@ class Bench {
     progress_ = unit::clocks();
   }
 
-  // Fresh regions with fresh slots, and a connected VI.
+  // Gives a connected VI new regions with free slots.
   void Rebuild(int vi, int slots) {
     Vi& v = vis_[vi];
     const uint16_t tag = rng_.Bits(16);
@@ -391,8 +391,8 @@ class Bench {
       q.region = static_cast<int>(regions_.size());
       q.slots.assign(slots, Slot{});
       q.free.clear();
-      // Slots of small queues lie anywhere in the region, the last before the page's end among
-      // them.
+      // Slots of small queues lie anywhere in the region, including the last slot before the page's
+      // end.
       const int room = static_cast<int>(r.pages.size()) * per_page;
       std::vector<int> place(room);
       for (int i = 0; i < room; i++) place[i] = room - 1 - i;
@@ -460,7 +460,7 @@ class Bench {
     return s;
   }
 
-  // Work that goes on by itself; what waits in a receive queue for a message does not.
+  // Work that continues without a message. A descriptor that waits for a message does not count.
   bool Moving() const {
     for (int vi : used_) {
       for (const Queue& q : vis_[vi].queues) {
@@ -496,8 +496,8 @@ class Bench {
     frozen_ = false;
   }
 
-  // Posts no more, lets everything come to rest, first with receive descriptors that wait for
-  // messages, and holds the end against the rules.
+  // Stops posting, waits until all work is done, and checks the final state. Receive descriptors
+  // may wait for messages until the first idle state.
   void Finish() {
     held_ = true;
     rx_hold_ = true;
@@ -517,7 +517,7 @@ class Bench {
     }
     if (waiting) Figure("cover_quiet_with_receives");
     if (behind) Figure("cover_quiet_with_receives_behind");
-    // A drain that was not over ends with them; then there is something left to do.
+    // A drain in progress ends now and leaves more work.
     if (manager_.step == 0) ExpectQuiet("receive descriptors wait for messages");
     rx_hold_ = false;
     while (Outstanding()) Clock();
@@ -536,8 +536,8 @@ class Bench {
 
   // --- Special epochs ----------------------------------------------------------------------------
 
-  // One descriptor at a time and nothing in its way: from the third dword of the doorbell to the
-  // transmit engine or the store.
+  // The latency of one descriptor without other traffic, from the third dword of the doorbell to
+  // the transmit engine or the store.
   void Latency(int kind) {
     NewKnobs();
     Knobs& k = knobs_;
@@ -554,7 +554,8 @@ class Bench {
     hot_ = used_[0];
     hot_kind_ = kind;
     only_hot_ = true;
-    // Commit and take two clocks each, offer, context, translation two, request, the beats, check.
+    // Commit and take: two clocks each; offer, context: one; translation: two; request, beats,
+    // check.
     const uint64_t want = 10 + kBytes / kLane;
     for (int n = 0; n < 6; n++) {
       for (arrived_clock_ = 0; arrived_clock_ == 0;) Clock();
@@ -566,8 +567,8 @@ class Bench {
     only_hot_ = false;
   }
 
-  // Fills one queue to the brim. Its first descriptor cannot leave: the fetch takes nothing, or, of
-  // a receive queue, it waits on the chip for a message.
+  // Fills one queue. Its first descriptor cannot leave: either the fetch takes nothing, or the
+  // descriptor waits on the chip for a message (receive queue).
   void Overrun(int kind) {
     const int vi = used_[0];
     knobs_.host_rate = knobs_.dword_rate = 16;
@@ -595,8 +596,8 @@ class Bench {
     }
     Figure(std::string("cover_overrun_") + kQueueNames[kind], figures["overruns"] - before);
     if (on_chip) Figure("cover_overrun_on_chip");
-    // The thread stops before the queue moves again: what it linked behind a dropped descriptor
-    // has no meaning.
+    // Stop posting before the queue moves again: descriptors linked after a dropped one are
+    // undefined.
     stopped_ = false;
     auto rings = [&] {
       bool any = q.post.active || (commit_ && commit_->vi == vi && commit_->kind == kind);
@@ -622,7 +623,7 @@ class Bench {
       progress_ = unit::clocks();
       Clock();
     }
-    // A VI whose send descriptor is offered may stand in the list with the next one.
+    // The next send descriptor of a VI may be in the list while one is offered.
     CHECK(ready_[0].size() >= full && ready_[1].size() >= full, "%zu and %zu of %zu VIs became ready", ready_[0].size(),
           ready_[1].size(), full);
     Figure("cover_full_ready_list");
@@ -662,7 +663,7 @@ class Bench {
       s.in_use = true;
       s.kind = rng_.Chance(3, 5) ? rng_.Below(kGoodKinds) : rng_.Below(kKinds);
       s.image = MakeDescriptor(&rng_, s.kind, kind == kReceive);
-      // Every byte of a link that was not written yet is a trap.
+      // A link is invalid until all its bytes are written.
       std::memcpy(Descriptor(q, q.post.slot, 0, kBytes), s.image.data(), kBytes);
       s.evil = Rare(knobs_.evil_link);
       s.link_va = s.va;
@@ -699,13 +700,13 @@ class Bench {
     Burst b;
     b.bells = {{vi, kind}};
     b.dwords = Doorbell(vi, kind, s.va, regions_[q.region].handle);
-    if (Rare(knobs_.hostile)) {  // a burst that goes on behind the doorbell
+    if (Rare(knobs_.hostile)) {  // a burst that continues after the doorbell
       for (uint64_t n = rng_.Range(1, 3); n > 0; n--) {
         b.dwords.push_back({b.dwords.back().addr + 4, rng_.Bits(32), 15});
       }
       b.longer = true;
     }
-    // A bridge may bring the dwords of several queues in any order, those of one queue in theirs.
+    // A bridge may reorder dwords of different queues, but not those of one queue.
     Burst* last = bursts_.size() > 1 || (bursts_.size() == 1 && burst_pos_ == 0 && !dword_stands_) ? &bursts_.back() : nullptr;
     if (last && !last->bells.empty() && !std::count(last->bells.begin(), last->bells.end(), b.bells[0]) && rng_.Chance(1, 2)) {
       std::vector<Dword> all;
@@ -729,8 +730,7 @@ class Bench {
       const int slot = q->finished.front();
       q->finished.pop_front();
       q->slots[slot].in_use = false;
-      // The memory is the program's again at once: what the card still does with it must not
-      // matter.
+      // The program owns the memory again, so it overwrites it: the card must not use it any more.
       if (regions_[q->region].valid) {
         uint8_t* p = Descriptor(*q, slot, 0, kBytes);
         for (uint32_t i = 0; i < kBytes; i++) p[i] = rng_.Bits(8);
@@ -758,14 +758,14 @@ class Bench {
     return -1;
   }
 
-  // One broken doorbell. None of them may start a fetch or disturb the next good one.
+  // One broken doorbell. It must not start a fetch or disturb the next good one.
   void Hostile() {
     Burst b;
     int vi = AnyVi(true);
     const uint64_t va = rng_.Next() & ~63ull;
     int queue = rng_.Below(2);
     int kind = rng_.Below(12);
-    if (!left_.empty() && rng_.Chance(1, 2)) {  // what a queue had before a reset would be complete now
+    if (!left_.empty() && rng_.Chance(1, 2)) {  // completes a doorbell that a reset cut off
       vi = left_.back().vi;
       queue = left_.back().kind;
       kind = left_.back().count == 1 ? 2 : 3;
@@ -781,12 +781,12 @@ class Bench {
       case 5: b.dwords[rng_.Below(3)].enables = rng_.Below(15); break;
       case 6: b.dwords[0].data |= rng_.Range(1, 63); break;  // misaligned
       case 7: b.enable = false; break;
-      case 8:  // a VI that is not in use
+      case 8:  // an unused VI
         vi = AnyVi(false);
         if (vi < 0) return;
         b.dwords = Doorbell(vi, queue, va, rng_.Bits(32));
         break;
-      case 9: {  // elsewhere in the page; from one doorbell to the other would be right again
+      case 9: {  // elsewhere in the page; going from one doorbell to the other would be valid
         uint32_t by = 4u << rng_.Below(9);
         if (by == hvia::kDoorbellReceive - hvia::kDoorbellSend) by = 4;
         for (auto& d : b.dwords) d.addr += by;
@@ -803,7 +803,8 @@ class Bench {
     }
     static const char* const names[] = {"one_dword", "two_dwords", "from_second", "from_third", "swapped", "enables",
                                         "misaligned", "disabled", "free_vi", "offset", "foreign_page", "mixed"};
-    // Together with what the queues have by then it may be a good one, which nobody posted.
+    // With the dwords that the queues already have, it may form a good doorbell. Nobody posted that
+    // one, so drop it.
     auto planned = partial_;
     auto commits = [&](const Dword& d) {
       Commit bell{};
@@ -821,7 +822,7 @@ class Bench {
 
   enum Taken { kNone, kBegun, kStartedOver, kSecond, kThird, kMalformed };
 
-  // What a dword is to the queues.
+  // The effect of a dword on the queues.
   template <class Partials, class Bell>
   static Taken Take(Partials* partials, const Dword& d, Bell* bell) {
     const uint32_t page = d.addr >> 12, offset = d.addr & 0xfff;
@@ -844,7 +845,7 @@ class Bench {
     return by == 4 ? kSecond : had != 0 ? kStartedOver : kBegun;
   }
 
-  // A VI is taken into use or given up.
+  // A VI is taken into use or released.
   void Forget(int vi) {
     forget_ = vi;
     for (int kind : {kSend, kReceive}) {
@@ -854,7 +855,7 @@ class Bench {
 
   // --- Manager: reset and disconnection of a VI, loss of a region --------------------------------
 
-  // The furthest that a VI's work has come in the card.
+  // The last stage that a VI's work has reached in the card.
   enum Held { kIdle, kListed, kOffered, kTranslate, kRead, kWaits, kLinkOwed, kStored, kInJob, kHelds };
 
   enum What { kReset, kHandle, kDisconnect };
@@ -864,11 +865,11 @@ class Bench {
     int step = kNothing;
     What what = kReset;
     int vi = 0;
-    int kind = 0;  // of the queue whose memory goes
+    int kind = 0;  // of the queue whose memory is withdrawn
     uint32_t handle = 0;
     bool searched = false;
-    bool late = false;   // a doorbell of it shall be in flight
-    bool spare = false;  // no message comes for what is on the chip meanwhile
+    bool late = false;   // one of its doorbells must be in flight
+    bool spare = false;  // no message comes for a descriptor on the chip meanwhile
     Held target = kIdle;
     int wait = 0;
     int silent = 0;
@@ -888,7 +889,7 @@ class Bench {
     return vis_[vi].queues[kSend].queue.empty() && vis_[vi].queues[kReceive].queue.empty() ? kIdle : kListed;
   }
 
-  // Nothing of the VI is in the card.
+  // The card holds nothing of the VI.
   bool Empty(int vi) const {
     const Vi& v = vis_[vi];
     for (int kind : {kSend, kReceive}) {
@@ -923,8 +924,8 @@ class Bench {
 
   bool Flushing() const { return manager_.step == kDrain && manager_.what == kDisconnect; }
 
-  // Runs before the clock; the busy outputs it looks at are those of the clock before, in which the
-  // drained number stood at the inputs already.
+  // Runs before the clock. The busy outputs are those of the clock before, in which the inputs
+  // already had the drained number.
   void ManagerStep() {
     Manager& m = manager_;
     switch (m.step) {
@@ -937,7 +938,7 @@ class Bench {
           m.vi = used_[rng_.Below(used_.size())];
         }
         if (vis_[m.vi].paused) return;
-        // Memory below a descriptor that waits for a message goes most often.
+        // Prefer the memory of a descriptor that waits for a message.
         m.kind = vis_[m.vi].place.valid && rng_.Chance(3, 4) ? kReceive : rng_.Below(2);
         m.spare = rng_.Chance(1, 2);
         m.late = m.what == kReset && rng_.Chance(1, 2);
@@ -957,8 +958,8 @@ class Bench {
           m.step = kDrain;
           return;
         }
-        // Aim at a VI in one phase of its work, or at one whose doorbell is in flight, or take what
-        // comes.
+        // Aims at a VI whose doorbell is in flight, or in one phase of its work. After a time any
+        // VI will do.
         if (m.late && m.wait-- > 0) {
           if (!commit_ || vis_[commit_->vi].paused) return;
           m.vi = commit_->vi;
@@ -990,10 +991,10 @@ class Bench {
       }
       case kBeforeClear:
         if (m.wait-- > 0) return;
-        m.step = kClear;  // Drive offers the clear, Check moves on
+        m.step = kClear;  // Drive offers the clear, Check advances
         return;
       case kDrain: {
-        // The first clock of the drain only brings the number to the inputs.
+        // The first clock of the drain only applies the number to the inputs.
         const bool busy = m.what == kHandle ? handle_busy_ : vi_busy_;
         m.silent = m.silent < 0 ? 0 : busy ? 0 : m.silent + 1;
         CHECK(unit::clocks() - m.since < kPatience, "draining %s of VI %d does not end: %s",
@@ -1004,7 +1005,7 @@ class Bench {
           case kReset:
             CHECK(Empty(m.vi), "VI %d counts as drained with work in the card", m.vi);
             Figure("cover_vi_reset");
-            // From here on Memory stops an access to it.
+            // After this, Memory reports an access to the region.
             for (Queue& q : v.queues) GiveBack(q.region);
             m.step = kRebuild;
             break;
@@ -1057,10 +1058,10 @@ class Bench {
 
   // --- Engines -----------------------------------------------------------------------------------
 
-  // A request for 64 bytes of a descriptor: of receive or transmit engine.
+  // A request of the receive or transmit engine for 64 bytes of a descriptor.
   struct Chunk {
     bool want = false, open = false;
-    bool store = true;  // of the receive descriptor on the chip, not of one that an answer is scattered by
+    bool store = true;  // of the receive descriptor on the chip, not of a read's descriptor
     int vi = 0;
     uint64_t va = 0;
     uint32_t handle = 0;
@@ -1088,7 +1089,7 @@ class Bench {
     Completion cpl{};
   };
 
-  // The VI has a receive descriptor in the card, or in flight to it.
+  // A receive descriptor of the VI is in the card, or in flight to it.
   bool Receives(int vi) const {
     const Vi& v = vis_[vi];
     return v.place.valid || !v.queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
@@ -1101,7 +1102,7 @@ class Bench {
     if (j.step == kRxNone) {
       const bool flush = Flushing() && vis_[manager_.vi].place.valid && wanted_vi_ < 0;
       if (wanted_vi_ >= 0) {
-        // The message waits until the descriptor is here, or none can come any more.
+        // The message waits for the descriptor until none can come any more.
         if (vis_[wanted_vi_].place.valid && vis_[wanted_vi_].State() != hvia::kVIStateFree) {
           Figure("cover_wanted");
         } else if (!Receives(wanted_vi_) || vis_[wanted_vi_].State() == hvia::kVIStateFree) {
@@ -1165,7 +1166,7 @@ class Bench {
     if (transmit_.empty() || tx_cpl_ || chunks_[1].want || chunks_[1].open || !Gate(knobs_.cpl_rate)) return;
     Transmit& t = transmit_.front();
     if (t.unreachable) {
-      // The engine reports it. All that was posted before it is complete.
+      // The engine reports the descriptor. All earlier ones must be complete.
       const Queue& q = vis_[t.cpl.vi].queues[kSend];
       CHECK(!q.follow || (!q.taken.empty() && q.taken.front() == t.cpl.seq),
             "VI %d: the descriptor %u that could not be reached comes before %d", t.cpl.vi, t.cpl.seq,
@@ -1181,8 +1182,8 @@ class Bench {
     }
   }
 
-  // The ledger holds a send queue and lets it go again; it says so after the bit fell. What the
-  // manager takes down is let go, and what was held when no more are.
+  // The ledger holds a send queue for a time, and reports the release after the bit has fallen. It
+  // releases the queue of a VI that the manager takes down, and all queues when holds are off.
   void LedgerStep() {
     if (knobs_.hold != 0 && Rare(knobs_.hold)) {
       const int vi = used_[rng_.Below(used_.size())];
@@ -1219,7 +1220,7 @@ class Bench {
         }
       }
     }
-    // The ports have another C++ type for each number of VIs.
+    // The port's C++ type depends on the number of VIs.
     uint8_t live[kVis / 8] = {}, held[kVis / 8] = {};
     for (int vi : used_) {
       if (vis_[vi].hold) held[vi / 8] |= 1u << vi % 8;
@@ -1235,7 +1236,7 @@ class Bench {
 
     dut_.forget_valid_i = forget_ >= 0;
     dut_.forget_vi_i = forget_ >= 0 ? forget_ : static_cast<int>(rng_.Bits(VI_COUNT_LOG2));
-    // Target port: a dword that stands stays.
+    // Target port: a dword stays until it is taken.
     dut_.enable_i = bursts_.empty() || bursts_.front().enable;
     if (!dword_stands_) {
       dut_.db_wvalid_i = 0;
@@ -1286,12 +1287,12 @@ class Bench {
     }
 
     dut_.desc_ready_i = transmit_.size() < knobs_.transmit_depth && Gate(knobs_.desc_ready);
-    // Often in the very clock in which a receive descriptor is ready to be stored.
+    // Often in the clock in which a receive descriptor is ready for the store.
     if (wait_ && cur_.phase >= Phase::kRequest && cur_.work == kReceiveHead && rng_.Chance(3, 4)) {
       dut_.desc_ready_i = cur_.phase == Phase::kParsed && transmit_.size() < knobs_.transmit_depth;
     }
 
-    // Chunks of the engines; what is not offered may be anything.
+    // Chunks of the engines. Unused fields are random.
     Chunk r = chunks_[0], t = chunks_[1];
     for (Chunk* c : {&r, &t}) {
       if (c->want) continue;
@@ -1341,14 +1342,15 @@ class Bench {
     dut_.rx_release_vi_i = job_.step == kRxRelease ? job_.vi : rng_.Bits(VI_COUNT_LOG2);
     dut_.stale_start_i = manager_.step == kSearch;
     if (!frozen_) {
-      // It often looks at what it works on, or waits for.
+      // Often reads its present or awaited VI.
       if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : AnyVi(true);
       if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
       dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : dut_.rs_vi_i;
       if (wanted_vi_ >= 0) dut_.rs_vi_i = dut_.coming_vi_i = wanted_vi_;
     }
     dut_.on_arrival_i = on_arrival_;
-    // Only the bus's priorities look at it otherwise. Not drawn, so that it does not move what is.
+    // Otherwise it only sets the bus's priority. A hash of the clock, because a random draw would
+    // change all later ones.
     dut_.wanted_i = on_arrival_ ? wanted_vi_ >= 0 : unit::clocks() * 0x9e3779b97f4a7c15ull >> 61 == 0;
 
     dut_.wr_req_ready_i = Gate(knobs_.write_ready);
@@ -1363,7 +1365,7 @@ class Bench {
 
     // Draining: the manager's number stays, otherwise any.
     const bool drains = manager_.step == kDrain || manager_.step == kSearch || manager_.step == kSearching;
-    // Who is fetched on arrival is fetched by a flush, too.
+    // A queue that is fetched on arrival is also fetched by a flush.
     dut_.drain_receive_i = drains ? Flushing() : !on_arrival_ && rng_.Bits(1);
     dut_.drain_vi_i = drains && manager_.what != kHandle ? manager_.vi : rng_.Chance(1, 4) ? rng_.Bits(VI_COUNT_LOG2) : AnyVi(true);
     if (drains && manager_.what == kHandle) {
@@ -1417,7 +1419,7 @@ class Bench {
     q.queue.clear();
   }
 
-  // A descriptor that was taken and can not be reached ends without a completion.
+  // A descriptor that was taken and cannot be reached ends without a completion.
   void Lost(int vi, int kind, uint16_t seq) {
     auto& taken = vis_[vi].queues[kind].taken;
     taken.erase(std::remove(taken.begin(), taken.end(), seq), taken.end());
@@ -1445,7 +1447,7 @@ class Bench {
     const bool taken = dut_.db_wvalid_i && dut_.db_wready_o, forgets = forget_ >= 0;
     const Dword now{dut_.db_waddr_i, dut_.db_wdata_i, dut_.db_wbe_i};
     Commit bell{};
-    // The second or third dword of another queue than the last one's waits two clocks for the RAM.
+    // The second or third dword of another queue than the last one waits two clocks for the RAM.
     bool waits = false;
     if (dut_.db_wvalid_i && walk_ == 0) {
       auto copy = std::make_unique<Partials>(partial_);
@@ -1495,8 +1497,7 @@ class Bench {
     } else {
       dword_stands_ = dut_.db_wvalid_i;
     }
-    // A doorbell that was started over is counted a clock later, or in the next clock without
-    // another.
+    // A restarted doorbell is counted in the next clock without another one.
     uncounted_ += malformed + started_over_;
     started_over_ = over;
     const bool counted = uncounted_ != 0;
@@ -1561,7 +1562,7 @@ class Bench {
     Queue& q = v.queues[c.kind];
     Touch(c.vi);
     commit_clock_[c.kind][c.vi] = unit::clocks();
-    // A receive descriptor on the chip has not left its queue.
+    // A receive descriptor on the chip still counts in its queue.
     const size_t count = q.queue.size() + (c.kind == kReceive && v.held);
     const bool overrun = count == depth_;
     CHECK(dut_.stat_doorbell_overrun_o == overrun && dut_.overrun_valid_o == overrun,
@@ -1595,19 +1596,19 @@ class Bench {
       Ready(c.vi, c.kind);
       if (resetting && on_arrival_ && c.kind == kReceive) Figure("cover_reset_enters_by_itself");
     }
-    // How close to the take of the descriptor before it?
+    // Clocks since the descriptor before it was taken.
     const uint64_t since = unit::clocks() - take_clock_[c.kind][c.vi];
     if (!linked && since <= 8) Figure("cover_commit_after_take_" + std::to_string(since));
     Figure("commits");
   }
 
-  // Without a message that waits for it.
+  // Whether the queue is fetched without a waiting message.
   bool ByItself(int vi, int kind) const {
     return kind == kSend || !on_arrival_ || vis_[vi].State() == hvia::kVIStateFree;
   }
 
-  // A receive queue that is fetched on arrival enters its ready list when somebody wanted it in the
-  // clock before, or flushes it.
+  // A receive queue that is fetched on arrival enters its ready list when it was wanted or flushed
+  // in the clock before.
   void CheckWake() {
     if (dut_.wake_o) {
       const int vi = dut_.wake_vi_o;
@@ -1622,7 +1623,7 @@ class Bench {
     woken_by_ = {dut_.wanted_i ? static_cast<int>(dut_.coming_vi_i) : -1, dut_.drain_receive_i ? static_cast<int>(dut_.drain_vi_i) : -1};
   }
 
-  // A queue before this one in the ready list has nothing, or was reset meanwhile.
+  // A queue before this one in the ready list is empty, or was reset meanwhile.
   void Turn(int vi, int kind) {
     auto& ready = ready_[kind];
     for (;;) {
@@ -1635,8 +1636,8 @@ class Bench {
     ready.erase(std::remove_if(ready.begin(), ready.end(), [&](const Listed& l) { return l.vi == vi; }), ready.end());
   }
 
-  // A send queue is parked only in its turn, while it is held, and enters the list again with the
-  // end of the hold.
+  // A send queue is parked only in its turn while it is held. It enters the list again when the
+  // hold ends.
   void CheckHold() {
     if (dut_.park_o) {
       const int vi = dut_.park_vi_o;
@@ -1671,7 +1672,7 @@ class Bench {
 
   void CheckQueue() {
     CheckWake();
-    // A new offer: the take itself was in the clock before.
+    // A new offer: its take was in the clock before.
     for (int kind : {kSend, kReceive}) {
       if (offer_fired_[kind]) offers_[kind].reset();
       offer_fired_[kind] = false;
@@ -1706,7 +1707,8 @@ class Bench {
     CheckHold();
     for (int vi : used_) vis_[vi].was_hold = vis_[vi].hold;
 
-    // The take port: a send descriptor only with room; the two in turn; what stands stays.
+    // The take port: a send descriptor requires space. The two kinds alternate. An offer stays
+    // until it is taken.
     const bool send_shows = offers_[kSend] && dut_.send_room_o;
     const bool any = send_shows || offers_[kReceive];
     CHECK(dut_.take_valid_o == any, "take valid is %d with offers %d and %d", dut_.take_valid_o, send_shows,
@@ -1729,7 +1731,7 @@ class Bench {
     }
     if (offers_[kSend] && !dut_.send_room_o && offers_[kReceive] && dut_.take_fire_o) Figure("cover_receive_passes_send");
 
-    // What is posted or in flight is announced, without a hole until it is in the store.
+    // A posted descriptor is announced without interruption until it is in the store.
     {
       const int vi = dut_.coming_vi_i;
       const bool posted = !vis_[vi].queues[kReceive].queue.empty() || (offers_[kReceive] && offers_[kReceive]->vi == vi) ||
@@ -1737,8 +1739,8 @@ class Bench {
       CHECK(dut_.queue_coming_o == posted, "work_queue: coming of VI %d is %d", vi, dut_.queue_coming_o);
       const bool fetching = cur_.phase != Phase::kNone && cur_.work == kReceiveHead && cur_.vi == vi;
       CHECK(dut_.fetch_coming_o == fetching, "descriptor_fetch: coming of VI %d is %d", vi, dut_.fetch_coming_o);
-      // As the receive engine looks: nothing comes, and the store does not show it in the next
-      // clock.
+      // As seen by the receive engine: no descriptor is coming, so the store must not show one in
+      // the next clock.
       if (watched_ && !watched_->coming && !dut_.rs_valid_o) {
         CHECK(!watched_->there, "VI %d: a receive descriptor was neither coming nor there", watched_->vi);
       }
@@ -1759,7 +1761,7 @@ class Bench {
         q.taken.clear();
         q.follow = false;
       }
-      // It may stand in a list yet, or have left it by the time that it enters again.
+      // The VI may still be in a list, or have left it before it enters again.
       for (auto& list : ready_) {
         for (auto& l : list) l.maybe |= l.vi == vi;
       }
@@ -1830,7 +1832,7 @@ class Bench {
     else if (ByItself(vi, kReceive)) Ready(vi, kReceive);
   }
 
-  // Ends the fetch of what cannot be reached.
+  // Ends the fetch of a descriptor that cannot be reached.
   void Unreachable() {
     bad_due_ = true;
     bad_free_ = cur_.state == hvia::kVIStateFree;
@@ -1839,7 +1841,7 @@ class Bench {
     if (cur_.Head()) Finished(cur_.vi, cur_.work, cur_.entry.slot);
   }
 
-  // Bytes as the design has them.
+  // Compares with the design's bytes.
   template <typename Wide>
   static bool Same(const Wide& wide, const Image& image) {
     for (uint32_t i = 0; i < kBytes / 4; i++) {
@@ -1868,10 +1870,10 @@ class Bench {
     const bool idle = cur_.phase == Phase::kNone;
     const bool head_can = dut_.take_shown_o && !back_at_start_;
 
-    // The bad strobe comes one clock after what caused it; the link, if one is owed, after that.
+    // The bad strobe comes one clock after its cause, and an owed link after the strobe.
     const bool bad_now = bad_due_ && now == bad_clock_ + 1;
     CHECK(dut_.stat_descriptor_bad_o == (bad_now && cur_.Head()), "stat_descriptor_bad is %d", dut_.stat_descriptor_bad_o);
-    // A send descriptor is reported by the engine, in its turn.
+    // The engine reports a send descriptor in its turn.
     const bool missed = bad_now && cur_.work == kSendHead && !bad_free_;
     const bool async = bad_now && cur_.work == kReceiveHead && !bad_free_;
     CHECK(dut_.fetch_async_valid_o == async, "fetch asynchronous error is %d", dut_.fetch_async_valid_o);
@@ -1915,7 +1917,7 @@ class Bench {
     if (requests) {
       CHECK(dut_.rd_req_addr_o == cur_.pa && dut_.rd_req_len_o == kBytes, "read of %u bytes at %08x, want %08x",
             dut_.rd_req_len_o, dut_.rd_req_addr_o, cur_.pa);
-      // Nobody waits for it or behind it.
+      // No engine waits for it or behind it.
       const bool patient = cur_.work == kReceiveHead && !dut_.wanted_i && !dut_.rxc_valid_i && !dut_.txc_valid_i && !dut_.take_shown_o;
       CHECK(dut_.rd_req_patient_o == patient, "read for VI %d: low priority is %d", cur_.vi, dut_.rd_req_patient_o);
       if (cur_.work == kReceiveHead) Figure(patient ? "cover_patient" : "cover_impatient");
@@ -1923,7 +1925,7 @@ class Bench {
     CHECK(!read_open_ || dut_.rready_o, "the fetch does not take its data");
     if (!idle) CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);
 
-    // A send descriptor stands at the port in the clock of its check, later out of the register.
+    // In the clock of its check a send descriptor stands at the port, later in the register.
     const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
     CHECK(dut_.send_room_o == room, "space for a send descriptor is %d", dut_.send_room_o);
     const bool checked = (cur_.phase == Phase::kParsed && cur_.work == kSendHead) || missed;
@@ -1957,7 +1959,7 @@ class Bench {
       case Phase::kContext:
         if (cur_.state == hvia::kVIStateFree || cur_.va % hvia::kDescriptorAlignment != 0) {
           if (cur_.state != hvia::kVIStateFree) Figure("cover_misaligned_link");
-          // The block looks at the context in the next clock.
+          // The block checks the context in the next clock.
           if (now == cur_.since + 2) Unreachable();
         } else if (now == cur_.since + 1) {
           cur_.phase = Phase::kTranslate;
@@ -2037,7 +2039,7 @@ class Bench {
           if (cur_.work == kReceiveChunk && !cur_.store) Figure("cover_receive_chunk_not_stored");
           break;
         }
-        // The state of just now decides.
+        // The state of this clock counts.
         const uint32_t state = dut_.rd_ctx_i[0] & hvia::kVIContextAttributesStateMask;
         if (state == hvia::kVIStateFree) {
           Figure("cover_reset_while_fetched");
@@ -2094,7 +2096,7 @@ class Bench {
     }
     flush_shown_ = flushes && !over;
 
-    // New work: receive chunk, transmit chunk, head; a head after each transmit chunk.
+    // Priority: receive chunk, transmit chunk, head; a head follows each transmit chunk.
     const bool rxc = idle && chunks_[0].want;
     const bool txc = idle && !chunks_[0].want && chunks_[1].want && !(head_turn_ && head_can);
     const bool take = idle && head_can && !rxc && !txc;
@@ -2226,7 +2228,7 @@ class Bench {
           c.entry.slot >= 0 ? KindName(vis_[c.vi].queues[kSend].slots[c.entry.slot].kind) : "reset meanwhile");
   }
 
-  // The read port shows what the place held in the clock before; the search marks one place a
+  // The read port shows the slot's contents of the clock before. The search marks one slot per
   // clock.
   void CheckStore() {
     if (seen_) {
@@ -2250,7 +2252,7 @@ class Bench {
     const int vi = dut_.rs_vi_i;
     seen_ = Seen{vi, vis_[vi].place};
 
-    // Start in clock n: place i is read in n + 1 + i and checked in the clock after.
+    // The search starts in clock n, reads slot i in n + 1 + i, and checks it in the clock after.
     const uint64_t now = unit::clocks();
     const uint64_t age = now - search_start_;
     searching_ = searching_ && age <= kVis + 1;
@@ -2270,7 +2272,7 @@ class Bench {
           "store: busy of VI %u is %d", dut_.drain_vi_i, dut_.store_vi_busy_o);
   }
 
-  // The receive engine empties its place.
+  // The receive engine empties its slot.
   void CheckDrop() {
     if (!dut_.drop_valid_i) return;
     vis_[job_.vi].place.valid = false;
@@ -2281,7 +2283,7 @@ class Bench {
     bool flushed = false, error = false;
     const uint64_t now = unit::clocks();
 
-    // The source after the last one goes first: 0 receive engine, 1 fetch, 2 transmit engine.
+    // Round robin: 0 receive engine, 1 fetch, 2 transmit engine.
     const bool busy = write_ || refused_;
     const Completion* offered[3] = {
         job_.step == kRxComplete ? &job_.cpl : nullptr, nullptr, tx_cpl_ ? &transmit_.front().cpl : nullptr};
@@ -2350,7 +2352,7 @@ class Bench {
     if (done) {
       Figure(write_->failed ? "cover_completion_error" : "completions");
       if (write_->job.has_immediate) Figure("cover_immediate_written");
-      // Reset VIs have given their slots away.
+      // A reset VI has already released its slots.
       if (vis_[write_->job.vi].State() != hvia::kVIStateFree) {
         Finished(write_->job.vi, write_->job.kind, write_->job.slot);
       }
@@ -2400,7 +2402,8 @@ class Bench {
           s, event, vi, seq);
   }
 
-  // The drain outputs, before the models move: busy while there is work, and not long after.
+  // Checks the drain outputs before the models advance: busy while there is work, and not long
+  // after.
   void CheckDrain() {
     const uint64_t now = unit::clocks();
     const int vi = dut_.drain_vi_i;
@@ -2432,7 +2435,7 @@ class Bench {
     const bool fetch_work = (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi) ||
                             (release_ && *release_ == vi) || (wait_ && wait_->vi == vi);
     CHECK(dut_.fetch_vi_busy_o == fetch_work, "descriptor_fetch: busy of VI %d is %d", vi, dut_.fetch_vi_busy_o);
-    // What was not translated when a handle is withdrawn will be rejected, and does not count.
+    // A descriptor without translation does not count: its translation will be rejected.
     const bool uses = (cur_.phase >= Phase::kWalk && cur_.handle == handle) ||
                       (wait_ && !wait_->unreachable && wait_->handle == handle);
     if (wait_ && wait_->unreachable && wait_->handle == handle && !uses) Figure("cover_unreachable_needs_no_memory");
@@ -2444,8 +2447,8 @@ class Bench {
     CHECK(dut_.completion_handle_busy_o == (write_ && write_->job.handle == handle),
           "completion: busy of handle %08x is %d", handle, dut_.completion_handle_busy_o);
 
-    // What the manager sees: the blocks, the models of the engines, and the doorbell's register
-    // behind its valve.
+    // What the manager sees: the blocks, the engines' models, and the doorbell's register behind
+    // its valve.
     vi_busy_ = dut_.queue_vi_busy_o || dut_.fetch_vi_busy_o || dut_.store_vi_busy_o || dut_.completion_vi_busy_o ||
                committing;
     handle_busy_ = dut_.fetch_handle_busy_o || dut_.completion_handle_busy_o;
@@ -2460,7 +2463,7 @@ class Bench {
   }
 
   void CheckQuiet() {
-    // Work that a block can go on with by itself, or that others go on with: never quiet.
+    // While any block has work the path is not idle.
     const bool fetch_busy = cur_.phase != Phase::kNone || link_ || release_ || wait_ || dut_.take_shown_o ||
                             chunks_[0].want || chunks_[1].want;
     CHECK(fetch_busy == !(dut_.quiet_o & 4), "descriptor_fetch: quiet is %d in phase %d", dut_.quiet_o >> 2 & 1,
@@ -2534,7 +2537,7 @@ class Bench {
   bool stopped_ = false;
   bool frozen_ = false;  // the receive engine's read port stalls
   bool rx_hold_ = false;  // no message comes for a receive descriptor
-  uint64_t lull_ = 0;     // nor for N clocks
+  uint64_t lull_ = 0;     // nor for this number of clocks
   int hot_ = -1, hot_kind_ = kSend;
   bool only_hot_ = false;
   uint64_t bell_clock_ = 0, arrived_clock_ = 0;
@@ -2550,11 +2553,11 @@ class Bench {
     int vi, kind;
     uint32_t count;
   };
-  std::vector<Left> left_;  // what queues had before the last reset
+  std::vector<Left> left_;  // dwords in the queues at the last reset
   int last_vi_ = 0, last_kind_ = 0;  // the queue that the registers hold
   bool loading_ = false, started_over_ = false;
   int uncounted_ = 0, forget_ = -1;
-  int walk_ = 0;  // clocks that the walk after a reset still takes
+  int walk_ = 0;  // remaining clocks of the walk after a reset
   std::optional<Commit> commit_;
   std::deque<Listed> ready_[2];
   std::optional<Offer> offers_[2];
@@ -2579,11 +2582,11 @@ class Bench {
   std::optional<Watched> watched_;
   bool searching_ = false;
   uint64_t search_start_ = 0;
-  // Fetch on arrival: the VI for whose receive descriptor a message waits, and who woke in the last
-  // clock.
+  // Fetch on arrival: the VI of a message that waits for a receive descriptor, and the VI woken in
+  // the last clock.
   bool on_arrival_ = false, on_arrival_next_ = false;
   int wanted_vi_ = -1;
-  // Send queues that are held no more; the first is offered.
+  // Send queues whose hold has ended; the first is offered.
   std::deque<int> unhold_;
   bool unhold_stands_ = false;
   struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host side of the descriptor bench: memory in scattered pages that can be returned, the
+// The host side of the descriptor testbench: memory in scattered pages that can be returned, the
 // regions of the translation, and descriptors with every kind of defect.
 #pragma once
 #include <array>
@@ -28,7 +28,7 @@ inline uint64_t Load(const uint8_t* p, int bytes) {
 }
 inline void Store(uint8_t* p, uint64_t v, int bytes) { std::memcpy(p, &v, bytes); }
 
-// Physical memory. Only pages in use may be touched; a page that was returned is gone permanently.
+// Physical memory. Only pages in use may be accessed. A returned page is never used again.
 class Memory {
  public:
   explicit Memory(unit::Rng* rng) : rng_(rng) {}
@@ -68,8 +68,8 @@ struct Region {
   uint32_t Physical(uint64_t at) const { return pages[(at - va) / kPage] + (at - va) % kPage; }
 };
 
-// The status bits that a descriptor which the card has read must get. Written from the rules of the
-// descriptor format, not from the RTL.
+// The expected status bits of a descriptor that the card has read. Written from the descriptor
+// format, not from the RTL.
 inline uint32_t Check(const Image& d, bool receive, uint32_t vi_state, bool reliable) {
   const uint32_t segments = Load(&d[hvia::kDescriptorSegmentCountOffset], 2);
   const uint32_t control = Load(&d[hvia::kDescriptorControlOffset], 2);
@@ -100,10 +100,9 @@ inline uint32_t Check(const Image& d, bool receive, uint32_t vi_state, bool reli
   return sum == length ? 0 : hvia::kDescriptorStatusLengthErrorMask;
 }
 
-// Kinds of descriptors. Reserved control bits 4..15 are separate kinds. The first four and those
-// with Rdma in their names are RDMA writes, those whose name begins with Send are sends, those with
-// Read are reads; the rest is of either of the first two on a send queue and a Send on a receive
-// queue.
+// Kinds of descriptors. Reserved control bits 4..15 are separate kinds. RDMA writes: the first four
+// and those with Rdma in their names. Sends: names that start with Send. Reads: names with Read.
+// The others are a Send on a receive queue, and either a Send or an RDMA write on a send queue.
 enum Kind : int {
   kRdmaOne, kRdmaNone, kRdmaEmptyData, kRdmaLongLength, kSendNone, kSendOne, kSendTwo, kSomeSegments, kMostSegments,
   kFence, kImmediate,
@@ -129,11 +128,11 @@ inline const char* KindName(int k) {
 }
 
 inline bool IsRead(int k) { return k >= kReadShort && k <= kReadTooMany; }
-// With an address segment, or without the one that they need.
+// The kind has an address segment, or lacks a required one.
 inline bool IsRdma(int k) { return k <= kRdmaLongLength || k == kRdmaNoAddress || k == kRdmaAddressReserved || IsRead(k); }
 
-// The status bits that a kind must get on a connected VI: a second opinion beside Check, so that
-// one of the two being wrong shows.
+// The expected status bits of a kind on a connected VI. They check Check, so that an error in
+// either is found.
 inline uint32_t KindStatus(int k, bool receive, bool reliable) {
   if (receive && IsRdma(k)) return hvia::kDescriptorStatusFormatErrorMask;
   if (k == kRdmaLongLength || (k >= kLongLength && k <= kSendSumWraps)) return receive ? 0 : hvia::kDescriptorStatusLengthErrorMask;
@@ -204,7 +203,7 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
     Store(segment + hvia::kAddressSegmentReservedOffset, address_reserved, 4);
     segment += hvia::kAddressSegmentSize;
   }
-  // What lies behind the segments is no segment.
+  // Bytes after the segments do not form a segment.
   for (uint32_t i = 0; i < data && segment + hvia::kDataSegmentSize <= d.data() + kBytes; i++) {
     Store(segment + hvia::kDataSegmentLengthOffset, lengths[i], 4);
     segment += hvia::kDataSegmentSize;

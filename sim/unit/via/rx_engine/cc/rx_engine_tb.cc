@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of the receive engine alone. Models of its neighbours surround it: packet buffer (whole
-// frames and frames that still come in), VI contexts, work queue and descriptor fetch with the
-// descriptors on the chip, chunk service, completion, translation, host bus. Frames of several VIs
-// come interleaved, some lost, doubled, forged or random; descriptors of every kind are posted
-// before, while and after messages need them; VIs are flushed, cleared and connected again at
-// random moments; translations and host writes fail. A plain model of what the card's contract says
-// checks every frame at its end, and every completion, asynchronous error, count, trace event and
-// byte of memory. Some VIs are reliable: their peers rewind to what was lost, ask for reads and
-// answer reads of this side; beside them stand models of who acknowledges and of the ledger, and
-// what either is reported is checked too.
+// Testbench of the receive engine between models of its neighbours: packet buffer (complete and
+// arriving frames), VI contexts, work queue and descriptor fetch with the descriptors on the chip,
+// chunk service, completion, translation, host bus. Frames of several VIs come interleaved, some
+// lost, doubled, forged or random. Descriptors of every kind are posted before, while and after
+// messages require them. VIs are flushed, cleared and reconnected at random moments. Translations
+// and host writes fail. A plain model of the card's contract checks every frame at its end, and
+// every completion, asynchronous error, count, trace event and byte of memory. Some VIs are
+// reliable: their peers rewind to lost frames, request reads and answer reads of this side. Models
+// of acknowledge and of the ledger check the reports to both.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -73,7 +72,7 @@ struct Descriptor {
   uint32_t pa = 0, handle = 0, length = 0, status = 0;
   uint16_t seq = 0, control = 0, count = 0;
   std::vector<Segment> segments;
-  int bad_chunk = -1;  // cannot be read
+  int bad_chunk = -1;  // unreadable chunk
   bool stale = false;
   std::vector<uint8_t> image;
 
@@ -100,7 +99,7 @@ struct Completion {
   uint16_t seq;
   uint32_t pa, handle, length, status, immediate;
   bool has_immediate, write;
-  bool message;  // a message used it up
+  bool message;  // belongs to a message
 
   bool operator==(const Completion& o) const {
     return seq == o.seq && pa == o.pa && handle == o.handle && length == o.length && status == o.status &&
@@ -108,7 +107,7 @@ struct Completion {
   }
 };
 
-// What a frame is counted as.
+// How a frame is counted.
 enum Outcome {
   kNothing, kNotForUs, kMalformed, kBadVi, kOld, kUnsupported, kDropped, kQueueEmpty, kDescriptor, kTooLong,
   kRefused, kBusError, kGood, kReadLimit, kOutOfOrder, kAcknowledge, kConnectionRefused, kOutcomes
@@ -125,7 +124,7 @@ struct Counts {
 
 enum Message { kNone, kOpen, kGivenUp };
 
-// What who acknowledges is notified of a frame.
+// A report of a frame to acknowledge.
 struct Told {
   uint8_t op;
   uint32_t number;
@@ -137,7 +136,7 @@ struct Told {
   }
 };
 
-// What the ledger is notified or asked.
+// A report or request to the ledger.
 struct Report {
   uint8_t op;
   uint32_t number;
@@ -159,18 +158,18 @@ struct State {
 struct Vi : State {
   Context ctx;
   uint64_t ctx_changed = 0;
-  // The receiver, as the contract says.
+  // The receiver, according to the contract.
   uint32_t expected = 0;
-  std::vector<uint32_t> strays;  // unreliable: numbers outside of the window, in a row
-  bool maybe_given_up = false;  // a bad frame may have been looked at, or not
+  std::vector<uint32_t> strays;  // unreliable: consecutive numbers outside of the window
+  bool maybe_given_up = false;  // a bad frame may have been parsed
   bool refused = false;         // a frame of the connection was NAKed
   std::deque<Told> want_told, seen_told;
-  std::deque<Posted> reads;     // own RDMA reads without their answer
-  unsigned answered = 0;        // those of which the peer has made the answer
+  std::deque<Posted> reads;     // own RDMA reads without their read response
+  unsigned answered = 0;        // those whose read response the peer has created
   std::deque<Posted> posted;  // not completed yet
   std::deque<Completion> want, seen;
   std::deque<uint8_t> want_async, seen_async;
-  // Work queue, fetch and the place on the chip.
+  // Work queue, fetch and the slot on the chip.
   std::deque<Posted> queue;
   bool held = false, valid = false, stale = false;
   Posted place;
@@ -180,7 +179,7 @@ struct Vi : State {
   // The peer.
   uint32_t number = 0;
   std::deque<Frame> outgoing;
-  uint32_t first = 0;  // number of the first one of `outgoing`; only a reliable VI keeps what it has sent
+  uint32_t first = 0;  // number of the first of `outgoing`; only a reliable VI keeps sent frames
   bool generous = true;  // receives are posted ahead
 };
 
@@ -197,7 +196,7 @@ class Bench {
       : rng(seed), memory(128, &rng), shadow(memory.bytes), pool(0, 128, &rng), wbus(&memory, &rng, 1), att(&rng),
         top(new Vhvia_rx_engine) {
     for (int i = 0; i < 3; i++) raw_pages.push_back(pool.Take());
-    for (int i = 0; i < 8; i++) pool.Take();  // belongs to nobody
+    for (int i = 0; i < 8; i++) pool.Take();  // belongs to no region
     att.regions[kScatter] = pool.Make(0x100000ull + 4094, 70000, 7, false);
     att.regions[kTarget] = pool.Make(0x7f0000000ffdull, 70000, 7, true);
     att.regions[kTop] = pool.Make(0xfffffffffffff000ull - 4096, 2 * 4096, 7, true);
@@ -241,7 +240,7 @@ class Bench {
     FinishOp();
   }
 
-  // Random traffic of about `frames` frames, with operations on VIs if `ops`; ends at rest.
+  // Random traffic of about `frames` frames, with operations on VIs if `ops`. Ends at rest.
   void Round(unsigned frames, unsigned harm_of_64, bool ops, bool faults, bool cut) {
     static const Traffic kinds[] = {{0, 0}, {3, 0}, {0, 3}, {2, 2}, {1, 1}};
     traffic = kinds[rng.Below(5)];
@@ -281,7 +280,7 @@ class Bench {
     }
     wbus.fail_in = att.fail_in = 0;
     faults_ = false;
-    // Descriptors on the chip whose memory goes away.
+    // The memory of descriptors on the chip is withdrawn.
     for (unsigned v : kVis) {
       if (vis[v].valid && rng.Chance(1, 6)) vis[v].stale = vis[v].place->stale = true;
     }
@@ -350,8 +349,8 @@ class Bench {
     Verify();
   }
 
-  // Frames one by one that are right in all but one field, and short sequences of flags. What each
-  // does is the model's word, so a field that is not looked at shows.
+  // Frames with one wrong field each, and short sequences of flags. The model predicts the effect,
+  // so a field that the engine ignores is found.
   void Forgeries() {
     traffic = {0, 0};
     cut_ = rng.Bits(1);
@@ -416,8 +415,8 @@ class Bench {
         one(40, [&](Frame& f) { f[kVia + hvia::kViaHeaderDestinationVIOffset + bit / 8] ^= 1 << bit % 8; });
       }
     }
-    // Two errors of one frame: the message before is cut off, and its own has no descriptor or no
-    // right.
+    // Two errors of one frame: it cuts off the message before, and its message has no
+    // descriptor or no access rights.
     for (unsigned i = 0; i < 4; i++) {
       Flush(v);
       Connect(v, rng.Bits(32));
@@ -445,8 +444,9 @@ class Bench {
     for (uint32_t ahead : {0x80000000u, 0x80000001u, 0x7fffffffu, hvia::kSequenceWindow, hvia::kSequenceWindow - 1, 0u}) {
       send(hvia::kFrameOperationRDMAWrite, both, 40, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + ahead, 4); });
     }
-    // Runs of frames outside of the window: longer and shorter ones than it takes, with gaps,
-    // copies, bad frames, frames of the window and messages that go on between them.
+    // Runs of frames outside of the window, longer and shorter than the run that the engine
+    // accepts. Between them come gaps, copies, bad frames, frames of the window and continued
+    // messages.
     for (unsigned i = 0; i < 40; i++) {
       uint32_t number = rng.Bits(1) ? rng.Bits(32) : x.expected - rng.Below(3 * hvia::kSequenceWindow);
       const unsigned run = rng.Range(hvia::kSequenceAgreement - 2, hvia::kSequenceAgreement + 3), wrong = rng.Below(60);
@@ -455,7 +455,7 @@ class Bench {
           send(hvia::kFrameOperationRDMAWrite, both, 40, [&](Frame& f) {
             Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected + rng.Below(hvia::kSequenceWindow), 4);
           });
-        } else if (wrong == 20 + k) {  // the number is that of another connection now
+        } else if (wrong == 20 + k) {  // now the number belongs to another connection
           Flush(v);
           Connect(v, rng.Bits(32));
         }
@@ -468,7 +468,8 @@ class Bench {
         number = next + 1 + (rng.Chance(1, 6) ? rng.Below(hvia::kSequenceWindow) + rng.Chance(1, 8) : 0);
       }
     }
-    // The number of such a frame is noted at its end, so until then its VI is busy.
+    // The engine stores the number of such a frame at the frame's end, so its VI is busy until
+    // then.
     const unsigned looked_at = std::exchange(idle_vi_, v);
     send(hvia::kFrameOperationRDMAWrite, both, 1000, [&](Frame& f) { Put(f, kVia + hvia::kViaHeaderSequenceOffset, x.expected - 100, 4); }, false,
          [&] { if (!vi_busy_) Fail("a VI is not busy in the last clock of a frame outside of its window"); });
@@ -484,7 +485,7 @@ class Bench {
     }
   }
 
-  // A handle is withdrawn while a long message uses it: what its drain said is over is over.
+  // A handle is withdrawn while a long message uses it. After the drain nothing uses it.
   void Withdraw() {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     cut_ = false;
@@ -560,8 +561,8 @@ class Bench {
     judging_ = true;
   }
 
-  // Each frame of a message comes bad, while it is still in flight, before it arrives complete. A
-  // receive descriptor of many small segments has its chunks replaced by the bad ones.
+  // Each frame of a message arrives bad, also while still in flight, before it arrives complete.
+  // Bad frames replace the chunks of a receive descriptor with many small segments.
   void Retransmissions() {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     const unsigned v = kReliable[rng.Below(2)];
@@ -617,7 +618,7 @@ class Bench {
       s.bytes = f;
       s.cut = true;
       s.bad = rng.Chance(2, 3);
-      // Cut short: it says that it has more bytes than it has.
+      // Truncated: its length field exceeds its bytes.
       if (!s.bad && f.size() > 100 && Get(f, kVia + hvia::kViaHeaderPayloadLengthOffset, 2) + kHeader == f.size() && rng.Chance(1, 3)) {
         s.bytes.resize(rng.Range(60, f.size() - 1));
       }
@@ -629,8 +630,9 @@ class Bench {
     vis[v].number = vis[v].expected;
   }
 
-  // Every field of a frame of a reliable VI wrong by itself, at the begin and inside of each kind
-  // of message, answered or not; then a frame of a broken connection, in each state of the VI.
+  // Each field of a reliable VI's frame is wrong once, at the start and inside of each kind of
+  // message, with and without read response. Then a frame of a broken connection comes in each
+  // state of the VI.
   void Contradictions() {
     traffic = rng.Bits(1) ? Traffic{0, 0} : Traffic{1, 1};
     for (unsigned i = 0; i < 40; i++) {
@@ -697,7 +699,7 @@ class Bench {
     StartOp(kFlush, v);
     FinishOp();
   }
-  // On an idle card, with the level up for longer than needed.
+  // On an idle card, with the flush asserted for longer than needed.
   void FlushAtRest() {
     const unsigned v = kVis[rng.Below(std::size(kVis))];
     StartOp(kFlush, v);
@@ -765,7 +767,7 @@ class Bench {
         for (int i = 0; i < 16; i++) top->chunk_data_i[i] = Word(d, chunk_number_ * 64 + 4 * i);
       }
     }
-    // Who acknowledges takes what it is reported within 4 clocks.
+    // Acknowledge accepts a report within 4 clocks.
     top->rxa_ready_i = rxa_wait_ == 0;
     top->refused_i = refused_answer_;
     DriveLedger();
@@ -789,7 +791,7 @@ class Bench {
     return w;
   }
 
-  // A frame is offered whole, or with its first bytes in.
+  // A frame is offered when it is complete or when its first bytes have come.
   void DriveSlot() {
     if (!offered_ && !slots.empty() && !rng.Chance(traffic.idle, 4)) {
       offered_ = true;
@@ -825,7 +827,7 @@ class Bench {
     top->rx_rdata_i = rdata_;
   }
 
-  // The answer is meaningless but in the clock of ready.
+  // The ledger's answer is valid only in the clock of ready.
   void DriveLedger() {
     top->rxl_ready_i = rxl_open_ && rxl_wait_ == 0;
     top->rxl_ok_i = rng.Bits(1);
@@ -836,7 +838,7 @@ class Bench {
     const Vi& x = vis[rxl_vi_];
     if (rxl_op_ == hvia::kReceiveReportFind) {
       top->rxl_ok_i = !x.reads.empty();
-      // Without a read the length is anything, so also the one that the answer says.
+      // Without a read the length is random, or the one in the frame.
       top->rxl_length_i = Get(slots.front().bytes, kVia + hvia::kViaHeaderAddressOffset, 8) >> 32;
       if (top->rxl_ok_i) {
         top->rxl_va_i = x.reads.front()->va;
@@ -875,7 +877,7 @@ class Bench {
     for (uint32_t page : forbidden) {
       if (top->req_valid_o && top->req_addr_o / kPage == page / kPage) Fail("page %x is used after its handle was drained", page);
     }
-    // What frames meet on the bus and in the table, so that the model can place it.
+    // Records the frame's faults on the bus and in the table for the model.
     const unsigned w = wbus.fail_in, a = att.fail_in;
     if (att.req_ready && top->att_req_valid_o) {
       if (a == 1) {
@@ -922,10 +924,10 @@ class Bench {
     if (budget_ != 0) Feed();
   }
 
-  // The read ports answer one clock later, with what was there before this clock's writes.
+  // The read ports return data one clock later, from before this clock's writes.
   void SampleReads() {
     Context x = vis[top->rd_vi_o].ctx;
-    if (x.state == hvia::kVIStateFree) {  // reads as the Free word and nothing else
+    if (x.state == hvia::kVIStateFree) {  // reads as the Free word only
       x = {};
       x.rdma_write = x.rdma_read = false;
       x.reliability = 0;
@@ -947,7 +949,7 @@ class Bench {
     rs_chunk_ = r.chunk;
     uint64_t word = rng.Next();
     if (offered_) {
-      // Behind what has come in there is what some earlier frame left.
+      // After the arrived bytes come those of an earlier frame.
       const Slot& s = slots.front();
       word = unit::Rng(s.offered << 12 | top->rx_raddr_o).Next();
       for (unsigned i = 0; i < kBytes; i++) {
@@ -970,7 +972,7 @@ class Bench {
     if (!rxa_shown_) {
       rxa_shown_ = true;
       if (!Reliable(v)) Fail("VI %u is not reliable, and %u is notified of it", v, top->rxa_op_o);
-      // What is reported for the frame before comes with the first clocks of this one.
+      // Reports of the frame before may come in the first clocks of this one.
       if (offered_ && slots.front().offered + 8 < unit::clocks()) {
         frame_.early = true;
         if (top->rxa_op_o > hvia::kAcknowledgeOperationAcceptLast) Fail("VI %u: %u is notified of a frame before its end", v, top->rxa_op_o);
@@ -985,7 +987,7 @@ class Bench {
     const Told t{static_cast<uint8_t>(top->rxa_op_o), top->rxa_number_o, static_cast<uint8_t>(top->rxa_code_o)};
     if (t.op > hvia::kAcknowledgeOperationAgain) Fail("VI %u: operation %u", v, t.op);
     told[t.op]++;
-    // A reset of the VI in this very clock forgets it.
+    // A reset of the VI in this clock removes it.
     if (t.op == hvia::kAcknowledgeOperationNAK && !(top->clear_valid_i && top->clear_vi_i == v)) refusal_[v] = true;
     if (judging_) vis[v].seen_told.push_back(t);
   }
@@ -1016,7 +1018,7 @@ class Bench {
                               top->rxl_va_o, top->rxl_handle_o, top->rxl_length_o, static_cast<bool>(top->rxl_ok_i)});
     if (rxl_op_ == hvia::kReceiveReportAnswered) {
       if (x.reads.empty()) Fail("VI %u: an answer and no read", rxl_vi_);
-      // Its buffers are the program's again.
+      // Its buffers belong to the program again.
       if (!wbus.Idle()) Fail("VI %u: a read is complete while its answer is written", rxl_vi_);
       frame_.read = x.reads.front();
       x.reads.pop_front();
@@ -1077,7 +1079,7 @@ class Bench {
     frame_.aborted[v] += top->stat_receive_aborted_o;
     seen.message += top->stat_receive_message_o;
     seen.raw_dropped += top->stat_raw_receive_dropped_o;
-    // A buffer that was taken stays until it is done; it comes back in a later clock.
+    // A raw buffer stays taken until it is done, and returns in a later clock.
     if (top->rawrx_done_o) {
       if (!raw_taken_) Fail("a raw buffer is returned that was not taken");
       raw_taken_ = false;
@@ -1104,7 +1106,7 @@ class Bench {
         seen.written++;
         frame_.written++;
         marks_.written = unit::clocks();
-        // In the very clock in which the bus has the last byte.
+        // In the clock in which the bus has the last byte.
         if (frame_.granted != 0 && !(top->wdone_i && !top->werr_i)) Fail("ReceiveWritten without the end of a write");
         break;
       default: Fail("trace event %u", top->trace_event_o);
@@ -1143,7 +1145,7 @@ class Bench {
     }
   }
 
-  // Work queue and fetch: one head at a time, into the place on the chip when that was released.
+  // Work queue and fetch: one head at a time moves to the slot on the chip once that is released.
   void SampleQueue() {
     if (top->drop_valid_o) {
       Vi& x = vis[top->drop_vi_o];
@@ -1210,7 +1212,7 @@ class Bench {
     while (op_ != kNoOp) Step();
   }
 
-  // A connection that is broken ends, and the next one begins.
+  // A broken connection ends, and the next one starts.
   void Reconnect() {
     const unsigned v = kReliable[rng.Below(std::size(kReliable))];
     if (vis[v].ctx.state == hvia::kVIStateIdle) {
@@ -1229,13 +1231,13 @@ class Bench {
       op_value_ = rng.Bits(32);
     } else {
       StartOp(rng.Chance(1, 3) ? kClear : kFlush, v);
-      // Its head may be fetched by the context of before and come on the chip during the flush.
+      // A new head may be fetched with the old context and reach the chip during the flush.
       if (vis[v].posted.size() < 6 && vis[v].ctx.state != hvia::kVIStateFree && rng.Bits(1)) RandomPost(v);
     }
   }
 
-  // As vi_manager does it: the context is written, the level or pulse comes in the next clock, and
-  // the VI is drained when nobody is busy on two clocks.
+  // As vi_manager does: it writes the context, raises the level or pulse in the next clock, and
+  // considers the VI drained when no block is busy in two clocks.
   void OpStep() {
     if (op_ == kNoOp) return;
     if (unit::clocks() - op_begin_ > 50'000) Fail("VI %u is not drained", op_vi_);
@@ -1245,7 +1247,7 @@ class Bench {
       case kFlush:
       case kClear:
         if (phase_ == 0) {
-          // What a bad frame did is reported by what the VI does next; so no bad ones from here on.
+          // A bad frame's effect is checked by the VI's next action, so none may come from here on.
           if (offered_ && slots.front().cut && Addressed(slots.front().bytes) == static_cast<int>(op_vi_)) return;
           for (auto& s : slots) {
             if (Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
@@ -1319,7 +1321,7 @@ class Bench {
     op_ = kNoOp;
   }
 
-  // What was in flight may have been completed or not; nothing else, and nothing from now on.
+  // Work in flight may or may not have completed. Nothing completes from now on.
   void ClearEnd() {
     Vi& x = vis[op_vi_];
     Match(op_vi_);
@@ -1338,7 +1340,7 @@ class Bench {
     op_ = kNoOp;
   }
 
-  // Completions and errors of a VI come in the order that the model says.
+  // Completions and errors of a VI must come in the model's order.
   void Match(unsigned v) {
     Vi& x = vis[v];
     while (!x.seen.empty() && !x.want.empty()) {
@@ -1387,7 +1389,7 @@ class Bench {
     return {d.seq, d.pa, d.handle, length, status, 0, false, !d.stale, false};
   }
 
-  // The message that is open uses up its descriptor.
+  // Completes the open message's descriptor.
   void Complete(Vi& x, uint32_t bits, bool immediate = false, uint32_t data = 0) {
     if (x.posted.empty()) Fail("the model completes a descriptor that was never posted");
     Completion c = Of(*x.posted.front(), x.written, Status(x.errors | bits, x.rdma, immediate));
@@ -1405,7 +1407,7 @@ class Bench {
     x.message = kNone;
   }
 
-  // A run of payload bytes goes to memory. 0, or the reason why not.
+  // Writes a run of payload bytes to memory. Returns kNothing or the error.
   Outcome Place(const Slot& s, uint32_t at, uint32_t n, uint32_t handle, uint64_t va, uint32_t bound, uint16_t tag,
                 uint8_t access, unsigned* request, bool* translated) {
     const uint8_t verdict = unit::AttPort::Check(att.regions, handle, va, bound, tag, access);
@@ -1426,7 +1428,7 @@ class Bench {
       const uint32_t pa = r.Physical(va + i);
       const size_t byte = kHeader + at + i;
       const uint8_t old = shadow[pa];
-      if (byte >= s.bytes.size()) {  // of a frame that is shorter than it says
+      if (byte >= s.bytes.size()) {  // the frame is shorter than its length field
         shadow[pa] = memory.bytes[pa];
         undefined++;
       } else if (bus || err != hvia::kAttErrorNone) {
@@ -1443,19 +1445,19 @@ class Bench {
     return kNothing;
   }
 
-  // A segment whose chunk was not read yet.
+  // Whether a segment lies in an unreadable chunk.
   static bool Unreadable(const Descriptor& d, unsigned segment) {
     return static_cast<int>((segment + hvia::kDescriptorSize / hvia::kDataSegmentSize) / 4) == d.bad_chunk;
   }
 
-  // The payload of a Send or of an answer goes into the buffers of its descriptor, as far as they
-  // reach.
+  // Writes the payload of a Send or of a read response to the buffers of its descriptor, as far as
+  // they reach.
   Outcome Scatter(Vi& x, const Descriptor& d, const Slot& s, uint32_t payload, bool* translated) {
     const uint32_t limit = x.answer ? x.total : d.length;
     const unsigned count = x.answer ? d.count & 255 : d.segments.size();
     uint32_t at = 0;
     unsigned request = 0;
-    // A frame of an answer reads the chunk that its first byte needs.
+    // A frame of a read response reads the chunk for its first byte.
     if (x.answer && payload != 0 && Unreadable(d, x.segment)) {
       x.errors |= kProtection;
       return kDescriptor;
@@ -1489,7 +1491,7 @@ class Bench {
     return kGood;
   }
 
-  // The VI that a frame names, or -1.
+  // The VI that a frame addresses, or -1.
   static int Addressed(const Frame& f) {
     if (Get(f, hvia::kEthernetHeaderEtherTypeOffset, 2) != hvia::kEtherTypeVia) return -1;
     return Get(f, kVia + hvia::kViaHeaderDestinationVIOffset, 2) & 255;
@@ -1504,10 +1506,9 @@ class Bench {
     want.outcome[o]++;
   }
 
-  // What a frame must have done, reported at its end. Where its own moment decides (a descriptor
-  // that was posted while it was in the engine, a VI whose state changed under it, a frame that
-  // turned out bad before or after it was looked at), what was seen is taken, if it is one of the
-  // possible outcomes.
+  // Checks the effects of a frame at its end. Some depend on timing: a descriptor posted while the
+  // frame was in the engine, a state change of the VI meanwhile, a frame that turned out bad before
+  // or after it was parsed. There the check accepts any possible outcome that was observed.
   void Check(const Slot& s) {
     const Frame& f = s.bytes;
     uint64_t destination = 0, source = 0;
@@ -1555,7 +1556,7 @@ class Bench {
     if (bad_vi) {
       if (lost) return;
       if (flux && frame_.parsed) {
-        // It waited for a descriptor when the VI was taken down; the message before it was cut off.
+        // It waited for a descriptor when the VI was taken down, and cut off the message before.
         want.parsed++;
         want.gap += frame_.gap;
         if (x.message == kOpen) Cut(x, 0);
@@ -1590,7 +1591,7 @@ class Bench {
     if (headless && x.maybe_given_up && frame_.aborted[vi] == 0) headless = false;
     const bool accept = begins || continues;
     if (lost) {
-      // Was it looked at before it turned out bad?
+      // Was it parsed before it turned out bad?
       const bool looked = accept ? frame_.parsed : cut || headless ? frame_.aborted[vi] != 0 : false;
       if (!looked) {
         if (!accept && !cut && x.message == kNone) x.maybe_given_up = true;
@@ -1686,7 +1687,7 @@ class Bench {
 
   static bool Reliable(unsigned v) { return std::find(std::begin(kReliable), std::end(kReliable), v) != std::end(kReliable); }
 
-  // What the ledger must have received for a frame, in order.
+  // Checks the reports of a frame to the ledger, in order.
   void ExpectReports(unsigned vi, const std::vector<Report>& w) {
     bool same = w.size() == frame_.reports.size();
     for (size_t i = 0; same && i < w.size(); i++) {
@@ -1726,7 +1727,7 @@ class Bench {
     const bool is_free = x.ctx.state == hvia::kVIStateFree;
     bool bad_vi = stranger || x.ctx.state != hvia::kVIStateConnected, again = x.refused && !stranger && !acknowledgement && !is_free;
     if (flux && !lost) {
-      // It may have been looked at before its VI was connected again.
+      // It may have been parsed before its VI was reconnected.
       again = !stranger && !acknowledgement && frame_.outcome == kConnectionRefused && (x.refused || sequence != x.expected);
       bad_vi = frame_.outcome == kBadVi;
     }
@@ -1780,7 +1781,7 @@ class Bench {
     needs_ = belongs && !open && needs;
     if (lost) {
       lost_reliable++;
-      // It may have been looked at, or its end was there first.
+      // It may have been parsed, or have ended before that.
       for (auto& t : frame_.reports) {
         if (t.op != hvia::kReceiveReportFind) Fail("VI %u: the ledger was notified of a bad frame", vi);
       }
@@ -1813,7 +1814,7 @@ class Bench {
             late++;
             have = frame_.outcome != kQueueEmpty;
             if (lost) {
-              // What it did with a descriptor that came in the last moment nobody knows; its bytes
+              // The use of a descriptor that came at the last moment is unknown. The frame's bytes
               // come again.
               shadow = memory.bytes;
               want.translated += frame_.translated;
@@ -1863,8 +1864,8 @@ class Bench {
     if (o == kReadLimit) return;
     x.expected = sequence + 1;
 
-    // Delivery reports a frame that was complete when its last translation came, whatever happens
-    // then.
+    // Delivery acknowledges a frame that was complete at its last translation, whatever happens
+    // later.
     const bool may = delivery && belongs && !request && last_translated_;
     if (frame_.early && !may) Fail("VI %u: a frame is acknowledged early", vi);
     if (may && !s.cut && len != 0 && !frame_.early && !flux) Fail("VI %u: a frame that can be delivered is not acknowledged early", vi);
@@ -1914,7 +1915,7 @@ class Bench {
         }
     }
     if (held) Complete(x, 0, immediate, data);
-    // What is wrong with the buffers of a read is reported by the ledger.
+    // The ledger reports errors of a read's buffers.
     if (!answer || o == kConnectionRefused) x.want_async.push_back(error);
     x.want_told.push_back({hvia::kAcknowledgeOperationNAK, sequence, code});
   }
@@ -1984,7 +1985,7 @@ class Bench {
     const bool rdma = rng.Chance(2, 5);
     const uint8_t immediate = rng.Chance(2, 5) ? kImmediate : 0;
     const uint32_t total = RandomLength();
-    // Peers may cut a message as they like.
+    // Peers may cut a message into frames of any size.
     uint32_t piece = total > 3000 || rng.Chance(1, 3) ? hvia::kMaxPayload : rng.Range(1, std::max(1u, total));
     piece = std::min<uint32_t>(std::max(piece, total / 8 + 1), hvia::kMaxPayload);
     const uint32_t handle = x.ctx.tag == 9 ? kOther : kTarget;
@@ -2005,7 +2006,7 @@ class Bench {
       const unsigned v = kVis[rng.Below(std::size(kVis))];
       if (vis[v].ctx.state != hvia::kVIStateFree && vis[v].posted.size() < 6 && (vis[v].generous || rng.Chance(1, 24))) RandomPost(v);
     }
-    // A buffer at the last moment, or just too late.
+    // Post a buffer at the last moment, or slightly too late.
     if (offered_ && rng.Chance(1, 100)) {
       const int v = Addressed(slots.front().bytes);
       if (v >= 0 && std::find(std::begin(kVis), std::end(kVis), v) != std::end(kVis) && vis[v].posted.empty() &&
@@ -2044,13 +2045,13 @@ class Bench {
       s.cut = true;
       s.bad = rng.Chance(harm, 512);
     }
-    // While a VI is taken down no frame of it may be a riddle.
+    // While a VI is taken down, all its frames are good, so that the model knows their outcome.
     if (op_ != kNoOp && Addressed(s.bytes) == static_cast<int>(op_vi_)) s.cut = s.bad = false;
     slots.push_back(s);
     if (twice) slots.push_back(s);
   }
 
-  // A peer that rewinds to what is missing, and now and then to what is not.
+  // A peer that rewinds to missing frames, and sometimes to others.
   void FeedReliable(unsigned v) {
     Vi& x = vis[v];
     const bool waits = std::any_of(slots.begin(), slots.end(), [&](const Slot& s) { return Addressed(s.bytes) == static_cast<int>(v); });
@@ -2095,7 +2096,7 @@ class Bench {
     if (twice) slots.push_back(s);
   }
 
-  // The next message, request or answer of a reliable VI's peer.
+  // The next message of a reliable VI's peer: request or response.
   void ComposeReliable(unsigned v) {
     Vi& x = vis[v];
     if (rng.Chance(1, 6)) {
@@ -2187,7 +2188,7 @@ class Bench {
     slots.push_back(s);
   }
 
-  // One or two fields changed.
+  // Changes one or two fields.
   void Forge(unsigned v, Frame& f) {
     const Vi& x = vis[v];
     for (unsigned changes = rng.Range(1, 2); changes > 0; changes--) {
@@ -2225,12 +2226,12 @@ class Bench {
           Put(f, kVia + hvia::kViaHeaderAddressOffset, att.regions.at(h).va + rng.Below(64), 8);
           break;
         }
-        case 11: {  // offset or length of a Send, by a little
+        case 11: {  // offset or length of a Send, slightly
           const unsigned at = rng.Bits(1) ? 3 : 7;
           f[kVia + hvia::kViaHeaderAddressOffset + at] += rng.Range(1, 4);
           break;
         }
-        case 12: {  // right in all but its place in the message
+        case 12: {  // only its position in the message is wrong
           Put(f, kVia + hvia::kViaHeaderAddressOffset, static_cast<uint64_t>(x.total) << 32 | x.received, 8);
           break;
         }
@@ -2271,7 +2272,7 @@ class Bench {
       n = std::min(n, room);
       if (rng.Chance(1, 10)) n = 0;
       Segment g{r.va + rng.Below(r.len - n + 1), handle, n};
-      // A segment without bytes is never looked at.
+      // The engine never uses a segment without bytes.
       if (n == 0 && rng.Bits(1)) g = {rng.Next(), rng.Bits(32), 0};
       room -= n;
       d->segments.push_back(g);
@@ -2284,7 +2285,7 @@ class Bench {
         case 1: g = {att.regions.at(x.ctx.tag == 9 ? kTarget : kOther).va, x.ctx.tag == 9 ? kTarget : kOther, g.len}; break;
         case 2: g.va = r.va - 1; break;
         case 3: g.va = r.va + r.len - g.len + 1; break;
-        case 4: g.len = r.va + r.len - g.va + 1; break;  // its end, which no message reaches
+        case 4: g.len = r.va + r.len - g.va + 1; break;  // ends at the region's end, which no message reaches
         case 5: g.len = 0x80000000u + rng.Bits(8); break;
         case 6: g = {att.regions.at(kTop).va + 2 * 4096 - 100, x.ctx.tag == 9 ? kOther : kTop, 100}; break;
         default: g.va = rng.Next();
@@ -2308,7 +2309,7 @@ class Bench {
     Post(v, d);
   }
 
-  // What happened since the last frame ended.
+  // Events since the last frame's end.
   struct {
     Outcome outcome = kNothing;
     bool parsed = false, raw_done = false, raw_error = false, wanted = false;
@@ -2318,11 +2319,11 @@ class Bench {
     bool early = false;
     unsigned translated = 0, written = 0;
     std::vector<Report> reports;
-    Posted read;  // whose answer ended
+    Posted read;  // whose read response ended
     unsigned att_requests = 0;
-    int att_failed = -1;  // index of the translation that was made to fail
+    int att_failed = -1;  // index of the failed translation
     uint8_t att_error = 0;
-    int64_t granted = 0, bus_failed = -1;  // bytes before the write that was made to fail
+    int64_t granted = 0, bus_failed = -1;  // bytes before the failed write
   } frame_;
   struct {
     uint64_t offered, parsed, written, completed;
@@ -2337,7 +2338,7 @@ class Bench {
   bool cpl_ready_ = false, raw_taken_ = false, handle_busy_ = false, vi_busy_ = false;
   bool chunk_busy_ = false, chunk_store_ = false;
   Posted chunk_of_;
-  std::array<bool, 256> refusal_{};  // stands, as who acknowledges knows
+  std::array<bool, 256> refusal_{};  // pending, as acknowledge knows
   bool refused_answer_ = false, rxa_shown_ = false, rxl_open_ = false, last_translated_ = false, focus_ = false;
   unsigned rxa_wait_ = 0, rxl_wait_ = 0, rxl_vi_ = 0, rxl_op_ = 0;
   unsigned chunk_vi_ = 0, chunk_wait_ = 0, chunk_number_ = 0;
@@ -2345,7 +2346,7 @@ class Bench {
   unsigned fetch_vi_ = 0, fetch_wait_ = 0;
   Posted fetch_;
   bool on_arrival_ = false;  // a descriptor is fetched when a message waits for it
-  bool needs_ = false;       // the frame that was checked last begins a message that needs a descriptor
+  bool needs_ = false;       // the frame checked last starts a message that requires a descriptor
   Op op_ = kNoOp;
   unsigned op_vi_ = 0, phase_ = 0, calm_ = 0, hold_ = 0, idle_vi_ = 11;
   uint32_t op_value_ = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases that have a name, each with what must come of it written down; the model looks on.
+// Named cases with their expected outcomes. The model checks them too.
 #pragma once
 #include "sim/unit/via/send_ledger/cc/model.h"
 
 namespace {
 
-// A ledger in the hands of a test: each call is one handshake.
+// A ledger under a test's control: each call is one handshake.
 class Hand : public Model {
  public:
   explicit Hand(const char* name) : Model(1), name_(name) {
@@ -29,7 +29,7 @@ class Hand : public Model {
     Step(4);
   }
 
-  // A descriptor. Returns whether it goes at once.
+  // Opens a descriptor. Returns whether it goes at once.
   bool Open(uint8_t v, unsigned operation, unsigned frames = 1, bool fence = false, uint32_t status = 0, uint32_t handle = 7) {
     auto m = std::make_shared<Message>();
     m->reserved = operation == kUnreachable && status != 0;
@@ -65,7 +65,7 @@ class Hand : public Model {
     return go_;
   }
   bool Sent(uint8_t v, uint32_t number, bool last) { return Led(kSent, v, engine_slot, number, last); }
-  // A message that goes at once, whole.
+  // A complete message that goes at once.
   void Send(uint8_t v, unsigned operation, unsigned frames = 1) {
     Want(Open(v, operation, frames), "a message goes at once");
     for (unsigned i = 0; i < frames; i++) {
@@ -113,7 +113,7 @@ class Hand : public Model {
   }
   bool Answered(uint8_t v, uint32_t status = 0) { return Tell(hvia::kReceiveReportAnswered, v, 0, 0, status); }
 
-  // The job that is offered, if there is one: taken and, if asked for, gone on with.
+  // Takes the offered job, if any, and continues with it if requested.
   bool Job(uint8_t v, unsigned slot, uint32_t number) {
     Step(80);
     if (!job) return false;
@@ -129,8 +129,7 @@ class Hand : public Model {
     return !job;
   }
 
-  // The timer runs out. What the ledger waits for may have been put off: then it polls once without
-  // effect.
+  // The timer expires. If the ledger has postponed its deadline, the first expiry has no effect.
   void Timeout() {
     const uint64_t before = figures["timeouts"];
     for (int i = 0; figures["timeouts"] == before; i++) {
@@ -155,7 +154,7 @@ class Hand : public Model {
   void Want(bool condition, const char* what) {
     if (!condition) Fail("%s: not so: %s", name_, what);
   }
-  // Statuses without Done and operation, in order, since the last look; errors likewise.
+  // Expected statuses since the last call, without Done and operation, in order; likewise errors.
   void WantDone(std::vector<uint32_t> statuses, const char* what) {
     Step(200);
     Want(done == statuses, what);
@@ -195,7 +194,7 @@ void SequenceWrap() {
   h.Connect(2, 0xfffffffdu, 8);
   h.Send(2, kSend, 6);  // fffffffd .. 2
   h.Ack(2, 0xfffffffeu);
-  h.Ack(2, 0u, hvia::kAcknowledgeCodeGap);  // fffffffe, ffffffff are there, 0 is lost
+  h.Ack(2, 0u, hvia::kAcknowledgeCodeGap);  // fffffffe, ffffffff arrived, 0 is lost
   h.Want(h.Job(2, 0, 0), "goes on from the missing frame");
   for (uint32_t n = 0; n < 3; n++) h.Want(h.Sent(2, n, n == 2) == (n != 2), "and sends the rest");
   h.WantDone({}, "not complete before its last frame is acknowledged");
@@ -216,7 +215,7 @@ void RetryLimit() {
     h.Sent(2, 100, false);
     h.Sent(2, 101, true);
   }
-  h.Ack(2, 101);  // progress: the count begins anew
+  h.Ack(2, 101);  // progress: the count starts again
   for (int i = 0; i < 2; i++) {
     h.Timeout();
     h.Want(h.Job(2, 0, 101), "again from the oldest frame");
@@ -234,8 +233,8 @@ void RetryLimit() {
   h.WantErrors({}, "without another word");
 }
 
-// All is acknowledged, and the read response does not come: the request is retransmitted, and its
-// acknowledgement, of nothing new, is a sign of life.
+// All is acknowledged, and the read response does not come. The request is retransmitted. Its
+// acknowledgement confirms nothing new, but it is a sign of life.
 void ReadThatWaits() {
   Hand h("a read that waits for its answer");
   h.Connect(2, 100, 8, 2);
@@ -251,7 +250,7 @@ void ReadThatWaits() {
     if (i % 2 == 1) h.Ack(2, 103);
   }
   h.WantErrors({}, "the peer lives");
-  // A message that is started asks for an acknowledgement itself.
+  // A started message requests an acknowledgement itself.
   h.Timeout();
   h.Step(80);
   h.Want(h.job && h.job->number == 101, "the request is offered again");
@@ -261,7 +260,7 @@ void ReadThatWaits() {
   h.Want(h.Answered(2) && h.Answered(2), "both are answered");
   h.WantDone({0, 0, 0}, "all complete");
   h.Want(h.top->next_deadline_o == kNever, "no timer is left");
-  // Nobody acknowledges any more.
+  // No further acknowledgement comes.
   h.Send(2, kRead);
   h.Ack(2, 105);
   for (int i = 0; i < 2; i++) {
@@ -276,7 +275,7 @@ void ReadThatWaits() {
   h.WantDone({kTransport}, "the read has failed");
 }
 
-// Frames of the peer are signs of life, which leave the timer alone.
+// Frames of the peer are signs of life. They do not change the timer.
 void FramesAreLife() {
   Hand h("frames of the peer");
   h.Connect(2, 100, 8, 1);
@@ -296,7 +295,7 @@ void FramesAreLife() {
   h.WantErrors({kConnectionLost}, "a frame of another VI says nothing");
 }
 
-// A peer that lives and never answers is given up, too.
+// The ledger also gives up a peer that lives and never answers.
 void LifeWithoutProgress() {
   Hand h("a peer that lives and does not answer");
   h.Connect(2, 100, 8, 2);
@@ -309,7 +308,7 @@ void LifeWithoutProgress() {
     h.Ack(2, 101);
   }
   h.WantErrors({}, "not given up");
-  h.Tell(hvia::kReceiveReportProgress, 2);  // a frame of the answer: the count begins anew
+  h.Tell(hvia::kReceiveReportProgress, 2);  // a frame of the read response: the count starts again
   for (unsigned i = 0; i < 2 * kAliveFactor; i++) {
     h.Timeout();
     h.Alive(2);
@@ -364,7 +363,7 @@ void AnswerBeforeFence() {
   h.Want(!h.Open(2, kSend, 1, true), "a fenced message waits for the read");
   h.Want(!h.Open(2, kSend), "and what is behind it");
   h.Want(h.NoJob(), "nothing is to be sent");
-  // The peer does the same: its request comes before its answer.
+  // The peer does the same: its request comes before its read response.
   h.Want(h.Request(2, 900), "its request has space");
   h.Want(h.Job(2, kMessages, 101), "the answer goes before the fenced message");
   h.Sent(2, 101, true);
@@ -398,7 +397,7 @@ void RefusalBehindRead() {
   h.WantDone({kFlushed, kFlushed}, "the others are flushed");
 }
 
-// A message fails when it is retransmitted, and the peer has it after all; its mark waits for a
+// A message fails in its retransmission although the peer has received it. Its mark waits for a
 // read.
 void MarkBehindRead() {
   Hand h("a mark behind an unanswered read");
@@ -432,7 +431,7 @@ void FailOfAcknowledged() {
   h.WantErrors({}, "nothing broke");
 }
 
-// While the receive engine writes an answer, the flush gives nothing back.
+// While the receive engine writes a read response, the flush returns nothing.
 void FlushBehindAnswer() {
   Hand h("flush while an answer comes in");
   h.Connect(2, 100);
@@ -456,7 +455,7 @@ void FlushBehindAnswer() {
 void FlushEverything() {
   Hand h("flush with everything in every state");
   h.Connect(2, 100, 16, 3, 2);
-  h.Send(2, kRead);  // answered, behind a message that is not acknowledged when the flush comes
+  h.Send(2, kRead);  // answered, after a message that is unacknowledged at the flush
   h.Send(2, kSend);
   h.Send(2, kRead);
   h.Send(2, kWrite, 3);
@@ -466,10 +465,10 @@ void FlushEverything() {
   h.Want(!h.Open(2, kSend), "one behind it");
   h.Request(2, 7);
   h.top->cpl_ready_i = 0;
-  h.Answered(2);      // acknowledges the request, too
-  h.Ack(2, 102);      // of the message behind it
+  h.Answered(2);      // also acknowledges the request
+  h.Ack(2, 102);      // of the message after it
   h.Ack(2, 104);
-  h.Flush(2);  // completions are taken again from now on
+  h.Flush(2);  // from now on completions are accepted again
   h.WantDone({0, 0, kFlushed, kFlushed, kFlushed, kFormat, kFlushed}, "each in its turn, with its own end");
   h.WantErrors({hvia::kAsyncErrorPostDescriptor}, "the one that has no status is reported");
   h.Want(h.NoJob() && !h.Request(2, 8) && h.top->next_deadline_o == kNever, "nothing is left");
@@ -581,7 +580,7 @@ void SentBehindGoingBack() {
   h.Sent(2, 101, false);
   h.Ack(2, 100, hvia::kAcknowledgeCodeGap);
   h.Want(!h.Sent(2, 102, false), "the message is dropped");
-  h.Ack(2, 103);  // but all three have come after all
+  h.Ack(2, 103);  // all three have arrived after all
   h.Want(h.Job(2, 0, 103), "goes on behind the frame that was in flight");
   h.Sent(2, 103, true);
   h.Ack(2, 104);
@@ -657,7 +656,7 @@ void WithdrawnHandle() {
   h.Want(h.top->cpl_valid_o && !h.top->cpl_write_o, "nor that of the last VI");
 }
 
-// The clocks of Open are in the latency of every reliable message.
+// Measures the clocks of Open, which add to the latency of every reliable message.
 unsigned OpenClocks() {
   Hand h("open");
   h.Connect(2, 100);

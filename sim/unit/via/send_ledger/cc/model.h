@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ledger's rules once more, for each VI. They predict every answer, strobe, job, completion,
-// error and trace event in its clock. Which operation ends in a clock, and for which VI, is read
-// from the design; what it must do is not.
+// A second implementation of the ledger's rules, for each VI. It predicts every answer, strobe,
+// job, completion, error and trace event in its clock. It reads from the design only which
+// operation ends in a clock, and for which VI.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ const unsigned kAliveFactor = static_cast<unsigned>(hvia::kProfiles[0].RetryAliv
 const unsigned kTogether = static_cast<unsigned>(hvia::kProfiles[0].AcknowledgeEvery);
 constexpr unsigned kUnderWay = 4;
 constexpr std::array<uint8_t, 7> kVis = {0, 1, 2, 77 % kVIs, kVIs / 2, kVIs - 2, kVIs - 1};
-// Clocks in which the ledger must come round to what it can do by itself.
+// Clocks within which the ledger must start work that it can do without input.
 constexpr unsigned kPatience = 6000;
 
 int32_t Distance(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b); }
@@ -51,8 +51,8 @@ struct Message {
   bool response = false;
   unsigned operation = 0;
   bool fence = false;
-  uint32_t error = 0;        // what the engine finds before it sends it
-  bool reserved = false;     // malformed, of no operation: completes as a send does
+  uint32_t error = 0;        // error that the engine finds before it sends the message
+  bool reserved = false;     // malformed, reserved operation: completes as a send
   int fail_at = -1;          // the frame at which it fails
   bool fail_again = false;   // only when it is retransmitted
   uint32_t fail_status = 0;
@@ -62,7 +62,7 @@ struct Message {
   uint64_t va = 0;
   uint16_t seq = 0;
   unsigned handle_index = 0;
-  // What became of it.
+  // Its outcome.
   bool received = false, answered = false, completed = false;
 };
 using Posted = std::shared_ptr<Message>;
@@ -87,7 +87,7 @@ struct Frame {
   bool last;
 };
 
-// What the peer of a VI says.
+// A message from the peer of a VI.
 struct Acknowledgement {
   uint32_t number;
   uint8_t code;
@@ -104,18 +104,18 @@ struct Vi {
   unsigned window = 0, moving = 0, credit = 0, retries = 0, tries = 0, retry_limit = 0, read_limit = 0, log2 = 0, reads = 0;
   uint64_t deadline = kNever;
   bool armed = false, probe = false;
-  std::deque<uint64_t> alive;  // when frames of the peer came
+  std::deque<uint64_t> alive;  // arrival times of the peer's frames
   std::deque<Entry> own, ans;
   unsigned own_next = 0, ans_next = 0;  // slots
   bool held = false;
-  uint64_t may_finish = 0, may_send = 0;  // since when
+  uint64_t may_finish = 0, may_send = 0;  // since when it could
   // The send queue in front of the ledger.
   std::deque<Posted> posted;
   bool listed = false, parked = false;
   uint16_t seq = 0;
-  bool lost = false;  // reported: to be disconnected
+  bool lost = false;  // reported, to be disconnected
   uint64_t disconnect_at = 0;
-  // The wire, by the time at which things come.
+  // The wire, by arrival time.
   std::multimap<uint64_t, Frame> forward;
   std::multimap<uint64_t, Acknowledgement> backward;
   // The peer.
@@ -125,11 +125,11 @@ struct Vi {
   unsigned unacked = 0, index_next = 0;
   uint64_t last_id = 0;
   Posted receiving;
-  // Reads to answer, and what the peer asks for.
+  // Reads to answer, and the peer's requests.
   std::deque<std::pair<uint64_t, Posted>> to_answer;
   unsigned answer_left = 0;
   std::deque<Posted> requests;
-  std::deque<Posted> answers_wanted;  // requests that were taken, in order
+  std::deque<Posted> answers_wanted;  // accepted requests, in order
 
   bool running() const { return live && !broken && fate == kAlive; }
   uint32_t ahead() const { return next - una; }
@@ -174,7 +174,7 @@ class Model {
     now++;
   }
 
-  // The port has another C++ type for each number of VIs.
+  // The port's C++ type depends on the number of VIs.
   bool Held(unsigned v) const { return reinterpret_cast<const uint8_t*>(&top->send_hold_o)[v / 8] >> v % 8 & 1; }
 
   void Sample() {
@@ -187,7 +187,7 @@ class Model {
       f.live = f.armed = false;
     }
 
-    // What the operation before had to leave behind.
+    // Outputs that the operation before must have left.
     if (top->job_valid_o != job.has_value()) Fail("a job is %s, VI %u", top->job_valid_o ? "offered that must not be" : "missing", top->job_valid_o ? top->job_vi_o : v);
     if (job) CheckJob();
     if (top->cpl_valid_o != cpl.has_value()) Fail("a completion is %s", top->cpl_valid_o ? "offered that must not be" : "missing");
@@ -213,7 +213,7 @@ class Model {
 
     if (top->alive_valid_i && vis.count(top->alive_vi_i)) vis[top->alive_vi_i].alive.push_back(now);
 
-    // Strobes that must come now; each operation sets those it wants.
+    // Strobes due now. Each operation sets its own.
     want = {};
     if (done) Perform(op, state, v);
     if (top->stat_retransmit_frame_o != want.retransmit) Fail("RetransmitFrame is %d", top->stat_retransmit_frame_o);
@@ -309,7 +309,7 @@ class Model {
     if (!top->flush_i && ((job->probe ? !x.probe : job->number != x.next) || !x.running())) Fail("a job of VI %u stands that is not right any more", job->vi);
   }
 
-  // vi_busy: work that is here, or comes in this clock.
+  // vi_busy: there is work, or it comes in this clock.
   void CheckVi(uint8_t d, unsigned state, uint8_t v) {
     bool busy = (!At(d).own.empty() && (top->flush_i || !At(d).live)) || (state != kChoose && v == d) || (top->led_valid_i && top->led_vi_i == d) ||
                 (top->rxl_valid_i && top->rxl_vi_i == d) || (cpl && cpl->vi == d) || (ref && ref->vi == d) || (unhold && *unhold == d);
@@ -326,7 +326,7 @@ class Model {
     }
     if (!walking && top->next_deadline_o > least) Fail("a timer ends at %" PRIu64 ", the next deadline is %" PRIu64, least, static_cast<uint64_t>(top->next_deadline_o));
     if (top->quiet_o && least == kNever && top->next_deadline_o != kNever) Fail("nothing is armed, and the next deadline is %" PRIu64, static_cast<uint64_t>(top->next_deadline_o));
-    // A walk in which nothing else happened finds the earliest deadline.
+    // An undisturbed walk finds the earliest deadline.
     if (was_walking && !walking && !walk_disturbed && top->next_deadline_o != least) Fail("a walk found %" PRIu64 ", the earliest deadline is %" PRIu64, static_cast<uint64_t>(top->next_deadline_o), least);
     if (was_walking && !walking) figures["walks"]++;
     if (!walking) walk_disturbed = false;
@@ -384,7 +384,7 @@ class Model {
 
   void Touch(Vi& x) { x.deadline = (now + (1ull << x.log2)) & kNever; }
 
-  // Frames before `number` are acknowledged.
+  // Acknowledges the frames before `number`.
   void Acknowledge(Vi& x, uint32_t number) {
     const uint32_t delta = number - x.una;
     if (delta == 0) return;
@@ -455,7 +455,7 @@ class Model {
     Mark(x);
   }
 
-  // Since when the ledger can do something for a VI by itself.
+  // Records since when the ledger could complete or send without input.
   void Mark(Vi& x) {
     bool finish = false;
     if (!x.own.empty()) {
@@ -480,7 +480,7 @@ class Model {
     }
   }
 
-  // The entry that would be handed out.
+  // The next entry to offer.
   Entry* Due(Vi& x) {
     if (!x.running() || x.stopped || !x.room()) return nullptr;
     if (x.next != x.top || x.open) {
@@ -531,8 +531,8 @@ class Model {
     if (!x.armed || x.deadline > now) return;
     want.timeout = true;
     figures["timeouts"]++;
-    // A sign of life in the clock before, in which the record was read, counts for the next
-    // timeout.
+    // A sign of life counts from the clock after the record was read, so a later one counts for the
+    // next timeout.
     if (!x.alive.empty() && x.alive.front() + 2 <= now) {
       if (x.retries >= x.retry_limit && x.retry_limit != 0) figures["cover_alive"]++;
       x.retries = 0;
@@ -556,7 +556,7 @@ class Model {
   }
 
   void Forget(Vi& x) {
-    for (auto& e : x.own) e.m->completed = true;  // never to be
+    for (auto& e : x.own) e.m->completed = true;  // never will be
     if (x.held) next_unhold = x.index;
     x.own.clear();
     x.ans.clear();
@@ -628,7 +628,7 @@ class Model {
           x.top++;
           if (top->led_last_i) {
             x.open = false;
-            // It may have been completed under the engine, by the end of the connection.
+            // The end of the connection may have completed it while the engine had it.
             if (e != nullptr) {
               e->ended = true;
               e->last = n;
@@ -692,7 +692,7 @@ class Model {
       case hvia::kReceiveReportAcknowledge: {
         const unsigned code = top->rxl_code_i;
         if (!x.live) {
-          // A flush that begins while a NAK is looked up has nobody to count it for.
+          // A NAK whose lookup meets the start of a flush may go uncounted.
           want.stray = top->stat_acknowledge_stray_o && top->flush_i && code > 1 ? true : !(top->flush_i && code > 1 && top->rootp->hvia_send_ledger__DOT__state_q == kScan);
           break;
         }
@@ -817,7 +817,7 @@ class Model {
     if (e.m->completed) Fail("VI %u: seq %u completes twice", x.index, e.m->seq);
     e.m->completed = true;
     if (e.m->operation == kUnreachable) return;
-    // The second model: what the peer has.
+    // The second model: the peer's received messages.
     if (well && !manual && !(e.read() ? e.m->answered : e.m->received)) Fail("VI %u: seq %u completes well, and its peer has not got it", x.index, e.m->seq);
     const uint32_t echo[] = {hvia::kStatusOperationSend, hvia::kStatusOperationRDMAWrite, hvia::kStatusOperationRDMARead};
     next_cpl = Completion{x.index, e.m, status | kDone | echo[e.m->operation] << hvia::kDescriptorStatusOperationLsb, well ? e.m->length : 0, !e.stale};
@@ -890,10 +890,10 @@ class Model {
     }
   }
 
-  // What the engines reported last, for their answers.
+  // The engines' last reports, for their answers.
   Posted led_message, rx_request;
   bool rx_ok = false;
-  // A send queue in front of the ledger goes on.
+  // A send queue before the ledger continues.
   virtual void Relist(Vi&) {}
   // Outputs have settled, before the edge.
   virtual void AfterSample() {}
@@ -903,7 +903,7 @@ class Model {
   uint64_t now = 0;
   std::map<uint8_t, Vi> vis;
   std::map<std::string, uint64_t> figures;
-  bool manual = false;  // no peer: nobody knows what it has got
+  bool manual = false;  // no peer: its state is unknown
   bool init_taken = false, clear_taken = false;
   std::optional<Job> job, offer, taken;
   std::optional<Completion> cpl, next_cpl;
@@ -916,7 +916,7 @@ class Model {
   uint32_t last_status = 0;
 
  private:
-  uint32_t init_number = 0, init_transport = 0;  // of the connect that was taken
+  uint32_t init_number = 0, init_transport = 0;  // of the accepted connect
   Want want{};
   bool withdraw = false, cpl_was = false, async_fresh = false, was_walking = false, walk_disturbed = false;
   std::optional<std::pair<uint8_t, uint32_t>> rewound_now, rewound_next, resumed;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of the ledger alone. Around it: a transmit engine that serves descriptors of several
-// VIs (with the queue that is held and released) and jobs, builds messages of random numbers of
-// frames, fails now and then; a wire for each VI that drops, doubles and delays frames and
-// acknowledgements; a peer that accepts in order, reports gaps, NAKs, answers reads and sends
-// requests; a receive engine that reports all that; completions, errors, NAKs with back-pressure;
-// and a manager that connects, disconnects, resets and withdraws handles in the middle of it.
+// Testbench of the ledger between models of its neighbours: a transmit engine that serves
+// descriptors of several VIs (with held and released queues) and jobs, builds messages of random
+// numbers of frames, and sometimes fails; a wire for each VI that drops, doubles and delays frames
+// and acknowledgements; a peer that accepts in order, reports gaps, NAKs, answers reads and sends
+// requests; a receive engine that reports all that; completions, errors and NAKs with
+// back-pressure; and a manager that connects, disconnects, resets and withdraws handles meanwhile.
 //
-// Two models. The ledger's rules, kept here once more for each VI, predict every answer, strobe,
-// job and completion in its clock; the operation that ends in a clock is read from the design, what
-// it must do is not. And the peers: they get every frame of every message in order and once, and a
-// descriptor completes well only when its peer has its last frame, or its answer was reported.
+// There are two models. A second implementation of the ledger's rules predicts every answer,
+// strobe, job and completion in its clock; it reads from the design only which operation ends in a
+// clock. The model of the peers checks that they receive every frame of every message once and in
+// order. A descriptor may complete well only when its peer has its last frame, or its read response
+// was reported.
 #include "sim/unit/via/send_ledger/cc/directed.h"
 #include "sim/unit/via/send_ledger/cc/world.h"
 

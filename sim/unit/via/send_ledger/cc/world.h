@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What surrounds the ledger: transmit engine and send queues, wires and peers, receive engine,
+// The ledger's surroundings: transmit engine and send queues, wires and peers, receive engine,
 // manager.
 #pragma once
 #include <set>
@@ -36,7 +36,7 @@ class World : public Model {
     Turn();
     const unsigned clocks = 8000 + rng.Below(8000);
     for (unsigned i = 0; i < clocks; i++) Step();
-    // The end: everything that is left completes, or its connection breaks.
+    // The end: all remaining work completes, or its connection breaks.
     k.loss = k.ack_loss = k.doubled = k.errors = k.fails = k.refusals = k.silences = k.unreachable = k.requests = k.forged = 0;
     k.disconnects = k.resets = k.withdrawals = k.post = k.jitter = k.idle = k.alive = 0;
     for (auto& [v, x] : vis) {
@@ -119,7 +119,7 @@ class World : public Model {
     was_quiet = top_quiet;
   }
 
-  // Nothing happens by itself before the next deadline: go there, or to what comes over the wire.
+  // Nothing happens before the next deadline, so jump there, or to the next arrival from the wire.
   void Jump() {
     uint64_t to = top->next_deadline_o;
     for (auto& [v, x] : vis) {
@@ -164,7 +164,7 @@ class World : public Model {
         if (!x.listed && !x.parked) Relist(x);
       }
     }
-    // Four places between queue and ledger; one descriptor of a queue at a time.
+    // Four slots between queue and ledger, with one descriptor per queue at a time.
     if (fetched.size() < kUnderWay && !ready.empty() && !rng.Chance(1, 3)) {
       Vi& x = At(ready.front());
       ready.pop_front();
@@ -179,7 +179,7 @@ class World : public Model {
       x.posted.pop_front();
       if (dead.count(m->handle) || (x.connected && rng.Chance(k.unreachable, 1024))) {
         m->operation = kUnreachable;
-        for (auto& p : x.posted) p->completed = true;  // nobody knows them any more
+        for (auto& p : x.posted) p->completed = true;  // never reach the ledger
         x.posted.clear();
       }
       fetched.push_back({x.index, m});
@@ -295,7 +295,7 @@ class World : public Model {
     Vi& x = At(e_vi);
     figures["frames"]++;
     for (int n = rng.Chance(k.doubled, 256) ? 2 : 1; n > 0; n--) {
-      // One of a connection that has ended is nobody's.
+      // A frame of a connection that has ended is dropped.
       if (x.connected && !rng.Chance(k.loss, 256)) x.forward.insert({now + 100 + rng.Below(k.jitter + 1), Frame{e_number, e_message, index, last}});
     }
   }
@@ -321,7 +321,7 @@ class World : public Model {
     led_alone = was_quiet && op == kOpen && !top->rxl_valid_i && command == Command::kNone;
   }
 
-  // The clocks that Open takes in a ledger that has nothing else to do.
+  // Measures the clocks of Open in an otherwise idle ledger.
   void Measure() {
     if (led_alone && led_since == unit::clocks() && top->rxl_valid_i) led_alone = false;
   }
@@ -441,7 +441,7 @@ class World : public Model {
       Vi& x = At(rx_vi);
       if (x.answer_left > 1) {
         x.answer_left--;
-        if (rng.Chance(1, 16)) {  // a frame that came in whole and was not good: nothing is reported
+        if (rng.Chance(1, 16)) {  // a complete but bad frame: nothing is reported
           rx = Rx::kReady;
           rx_vi = -1;
         } else {
@@ -466,8 +466,8 @@ class World : public Model {
       }
       if (!x.connected) continue;
       if (!x.to_answer.empty() && x.to_answer.front().first <= now && !x.silent && rng.Chance(1, 4)) {
-        // The peer may not read that memory: reported when the read's turn comes, its request is
-        // long acknowledged.
+        // The peer may not read that memory. This is reported in the read's turn, long after its
+        // request was acknowledged.
         if (!x.refused && x.answer_left == 0 && rng.Chance(k.refusals, 256)) {
           x.refused = true;
           x.refused_number = x.to_answer.front().second->number;
@@ -490,10 +490,10 @@ class World : public Model {
     }
     if (rng.Chance(k.forged, 4096)) {
       Vi& x = vis[kVis[rng.Below(kVis.size())]];
-      // Acknowledgements from past and future; a reading that nobody asked for.
+      // Acknowledgements of past and future numbers, and a read response without a request.
       switch (rng.Below(4)) {
         case 0:
-          // Some frames may go out before it is looked at.
+          // The number is far ahead because frames may go out before the ledger processes this.
           Tell(x, hvia::kReceiveReportAcknowledge, x.top + 40 + rng.Below(rng.Chance(1, 2) ? 4 : 1u << 30), rng.Below(8), 0);
           break;
         case 1:
@@ -638,7 +638,7 @@ class World : public Model {
     command_vi = x.index;
     Wipe(x);
     const uint32_t number = rng.Chance(1, 2) ? 0u - rng.Below(40) : rng.Bits(32);
-    // Smaller ones than the peer acknowledges together stall inside a message.
+    // Windows smaller than the peer's acknowledgement interval stall inside a message.
     const unsigned windows[] = {4, 5, 8, 16, 64, 255, 1, 3};
     const unsigned limits[] = {0, 1, 3, 7};
     uint32_t transport = windows[rng.Below(k.longest <= 2 ? 8 : 6)] | limits[rng.Below(4)] << 8 | static_cast<uint32_t>(1 + rng.Below(4)) << 16 |
@@ -663,7 +663,7 @@ class World : public Model {
     x.connected = x.lost = false;
     Wipe(x);
   }
-  // Wire and peer of a connection are gone.
+  // Removes a connection's wire and peer.
   void Wipe(Vi& x) {
     x.forward.clear();
     x.backward.clear();
@@ -719,7 +719,7 @@ class World : public Model {
   Posted e_message;
   Led led_op = kOpen;
   uint64_t led_since = 0;
-  // Receive engine. `rx_vi`: a frame of an answer is written.
+  // Receive engine. `rx_vi`: it writes a frame of a read response.
   Rx rx = Rx::kReady;
   unsigned rx_op = 0;
   int rx_vi = -1, rx_left = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of tx_engine between models of all its neighbours: descriptors with any segments, right
-// and wrong ones, raw frames, chunks, contexts, translations, the host bus and the packet buffer. A
-// plain model says which frames a descriptor becomes, byte by byte, what it completes with, and
-// what is traced and counted. Withdrawn handles and disconnects come at any clock; there the model
-// says what is allowed.
+// Testbench of tx_engine between models of all its neighbours: descriptors with good and bad
+// segments, raw frames, chunks, contexts, translations, the host bus and the packet buffer. A plain
+// model predicts the frames of a descriptor byte by byte, its completion, and the traces and
+// counts. Handles are withdrawn and VIs disconnected at any clock; there the model accepts every
+// permitted outcome.
 //
-// Messages of reliable VIs go to a ledger that says go or not by chance, returns them to be sent
-// from any frame on, with descriptors that their process has changed meanwhile, and requests read
-// responses; acknowledgements come in between. What is returned is predicted anew.
+// Messages of reliable VIs go to a ledger. It says go or not at random, returns them for
+// retransmission from any frame on, with descriptors that their process has changed meanwhile, and
+// requests read responses. Acknowledgements come in between. Each return is predicted anew.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -40,10 +40,10 @@ constexpr uint32_t kErrors =
 constexpr uint64_t kMac = 0x665544332202ull;
 constexpr uint16_t kTag = 7, kOtherTag = 9;
 
-// Clocks from the offer of a descriptor to the beat that commits its frame, at most.
+// Limit of the clocks from the offer of a descriptor to the beat that commits its frame.
 constexpr uint64_t kLatency = TB_W == 32 ? 15 : 14, kLatencyFull = TB_W == 32 ? 388 : 204;
 
-// From this size on every outcome must have come up.
+// In runs of at least this size every outcome must occur.
 constexpr uint64_t kEnough = 40;
 
 using Frame = std::vector<uint8_t>;
@@ -69,19 +69,19 @@ struct Segment {
 struct Descriptor {
   uint8_t vi = 0, operation = hvia::kDescriptorOperationSend;
   bool immediate_flag = false, fence = false;
-  bool unreachable = false;  // only a mark comes of it; what else stands here is noise
+  bool unreachable = false;  // shows only as a mark; the other fields are noise
   uint16_t seq = 0, count = 0;  // count: SegCount as written, address segment included
   uint32_t pa = 0, handle = 0, immediate = 0, length = 0, remote_handle = 0, status = 0;
   uint64_t va = 0, remote_va = 0;
   bool bad_head = false;          // the first chunk cannot be read again
   std::vector<Segment> segments;  // data segments
-  unsigned bad_chunk = 0;         // this and later chunks cannot be read; 0 = all can
+  unsigned bad_chunk = 0;         // this chunk and later ones cannot be read; 0 = all can
   bool Read() const { return operation == hvia::kDescriptorOperationRDMARead; }
   // With an address segment.
   bool Rdma() const { return operation == hvia::kDescriptorOperationRDMAWrite || Read(); }
 };
 
-// What must come of a descriptor.
+// The expected outcome of a descriptor.
 struct Plan {
   Descriptor d;
   std::vector<uint8_t> image;
@@ -91,25 +91,25 @@ struct Plan {
   bool answer = false;
   bool early = false;  // a job that fails before its first frame
   uint32_t errors = 0, done = 0;
-  uint32_t skip = 0;   // frames that are passed over
-  // What came.
+  uint32_t skip = 0;   // number of skipped frames
+  // The outcome so far.
   size_t committed = 0, traced = 0;
   uint32_t bytes = 0;
   bool aborted = false;
-  // What else may come because of an event outside of it.
+  // An outside event permits further outcomes.
   bool withdrawn = false, cut = false;
 
   unsigned Chunks() const { return (image.size() + kChunk - 1) / kChunk; }
 };
 
-// A message that the ledger has.
+// A message in the ledger.
 struct Entry {
   Descriptor d;
   std::vector<uint8_t> image;
   bool answer = false, cut = false, withdrawn = false;
-  uint8_t slot = 0, operation = 0;  // as it was opened
-  uint32_t first = 0, number = 0;   // of its first frame, of the one that is to be sent next
-  uint32_t sent = 0;                // frames that were sent, at most
+  uint8_t slot = 0, operation = 0;  // as opened
+  uint32_t first = 0, number = 0;   // of its first frame, and of the next one to send
+  uint32_t sent = 0;                // highest number of frames sent
   unsigned tries = 0;
 
   uint32_t Frames() const {
@@ -209,7 +209,7 @@ class Bench {
   }
   bool Reliable(uint8_t vi) const { return contexts[vi].reliability != hvia::kReliabilityUnreliable; }
 
-  // Connects broken VIs again, those without work, or all.
+  // Reconnects broken VIs without work, or all broken VIs.
   void Heal(bool all) {
     for (uint8_t v : used) {
       if (!broken[v]) continue;
@@ -224,7 +224,7 @@ class Bench {
     const size_t segments = std::max<size_t>(2, d.segments.size() + d.Rdma());
     std::vector<uint8_t> b(hvia::kDescriptorSize + segments * hvia::kDataSegmentSize);
     b.resize((b.size() + kChunk - 1) / kChunk * kChunk);
-    for (auto& x : b) x = rng.Next();  // what is behind the last segment means nothing
+    for (auto& x : b) x = rng.Next();  // bytes after the last segment mean nothing
     PutLittle(b, hvia::kDescriptorSegmentCountOffset, d.count, 2);
     PutLittle(b, hvia::kDescriptorControlOffset,
               d.operation << hvia::kDescriptorControlOperationLsb | d.immediate_flag << hvia::kDescriptorControlImmediateLsb |
@@ -246,7 +246,7 @@ class Bench {
     return b;
   }
 
-  // One job: the error that it ends with, and whether its first page was translated.
+  // One job: returns its error. *translated: whether its first page was translated.
   uint32_t Job(uint16_t tag, const Segment& s, uint32_t off, uint32_t len, uint8_t access, bool* translated) const {
     *translated = false;
     if (s.handle == kSick) return hvia::kDescriptorStatusTransportErrorMask;
@@ -263,7 +263,7 @@ class Bench {
     return 0;
   }
 
-  // A header that says its source, destination and kind.
+  // A header with source, destination and kind.
   Frame Header(uint8_t vi, uint8_t operation) const {
     const Context& c = contexts[vi];
     Frame f(kHeader);
@@ -335,7 +335,7 @@ class Bench {
     return p;
   }
 
-  // What becomes of a message that the ledger returns.
+  // Predicts the outcome of a message that the ledger returns.
   Plan PredictJob(const Entry& e) {
     Plan p;
     p.d = e.d;
@@ -363,7 +363,7 @@ class Bench {
     }
     size_t s = 0;
     uint32_t off = 0, at = 0;
-    // Passes over what is used up. Nothing left: LengthError; the next cannot be reached:
+    // Skips used segments. No segment left: LengthError. The next one out of reach:
     // ProtectionError.
     auto seek = [&]() -> uint32_t {
       for (; s < d.segments.size(); s++, off = 0) {
@@ -510,7 +510,7 @@ class Bench {
     if (!faults || d.bad_chunk != 0 || !rng.Chance(2, 5)) return d;
     const size_t pick = n == 0 ? 0 : rng.Below(n);
     switch (rng.Below(17)) {
-      case 0:  // a handle that is none
+      case 0:  // an invalid handle
         if (n != 0) d.segments[pick].handle ^= 1u << rng.Below(32);
         break;
       case 1:  // another tag
@@ -520,7 +520,7 @@ class Bench {
           d.segments[pick] = s;
         }
         break;
-      case 2:  // a byte too far, or before
+      case 2:  // a byte too far or too early
         if (n != 0) {
           Segment& s = d.segments[pick];
           if (regions.count(s.handle) != 0 && s.len != 0) {
@@ -529,7 +529,7 @@ class Bench {
           }
         }
         break;
-      case 3:  // a segment that is far too long, beyond its region and maybe past the end of all addresses
+      case 3:  // a segment that is far too long, beyond its region and maybe beyond the last address
         if (n != 0) d.segments[pick].len = rng.Bits(32) | 0x80000000u;
         break;
       case 4: Replace(d, pick, kTorn); break;
@@ -545,7 +545,7 @@ class Bench {
         d.status |= 1u << (hvia::kDescriptorStatusFormatErrorLsb + rng.Below(8));
         if (rng.Bits(1)) d.count = rng.Bits(16);
         break;
-      case 14:  // the target reaches past the end of all addresses, or ends there
+      case 14:  // the target ends at the last address or beyond
         d.remote_va = -static_cast<uint64_t>(d.length) + rng.Below(3) - 1;
         break;
       case 15:
@@ -555,7 +555,7 @@ class Bench {
         d.segments.clear();
         break;
       default:
-        // Bytes behind the message, in the last segment of all.
+        // Adds bytes after the message, in the last segment.
         if (n != 0 && d.segments.back().len == 0) {
           d.segments.back() = RandomSegment({handles[0]}, rng.Range(1, 9));
         }
@@ -564,8 +564,8 @@ class Bench {
     return d;
   }
 
-  // Lets the first frame end where a chunk of the descriptor ends. The next chunk may be one that
-  // cannot be read, or may have no bytes.
+  // Makes the first frame end at the end of a chunk. The next chunk may be unreadable, or without
+  // bytes.
   void AlignChunk(Descriptor& d, const std::vector<uint32_t>& handles, bool faults) {
     const size_t chunk = rng.Range(1, 3), begin = 4 * chunk - 2 - d.Rdma();
     if (begin >= d.segments.size()) return;
@@ -628,8 +628,8 @@ class Bench {
     sequence[e.d.vi] += e.Frames();
   }
 
-  // The ledger goes back: to any frame that was sent, or to the next one. The process may have
-  // written to the descriptor meanwhile.
+  // The ledger rewinds to any frame that was sent, or continues with the next one. The process may
+  // have changed the descriptor meanwhile.
   void HandBack(const std::shared_ptr<Entry>& e) {
     e->tries++;
     e->number = e->first + rng.Below(std::min(e->sent, e->Frames() - 1) + 1);
@@ -675,7 +675,7 @@ class Bench {
     changed++;
   }
 
-  // Every change of a descriptor of some frames, after each of them.
+  // Makes every change of a descriptor after each of its first frames.
   void Stopped(uint8_t operation) {
     for (unsigned how = 0; how < kChanges; how++) {
       for (int after = 0; after < 4; after++) {
@@ -700,7 +700,7 @@ class Bench {
     }
   }
 
-  // Acknowledgements come while many chunks are read to be passed over.
+  // Acknowledgements come while the engine skips many chunks.
   void PassedOver() {
     Descriptor d = RandomDescriptor(kept_vis[0], false);
     d.operation = hvia::kDescriptorOperationSend;
@@ -717,7 +717,7 @@ class Bench {
     RunToRest();
   }
 
-  // Each thing that can be wrong with a message when it is opened, and when its bytes are read.
+  // Each error of a message, when it is opened and when its bytes are read.
   void Wrong() {
     const uint8_t vi = kept_vis[1];
     Descriptor d = RandomDescriptor(vi, false);
@@ -745,7 +745,7 @@ class Bench {
       Post(f);
     }
     for (unsigned fault = 0; fault < 5; fault++) PostAnswer(vi, fault);
-    for (uint8_t v : {uint8_t{12}, vis[0], vi}) {  // reset, and two whose queues go on
+    for (uint8_t v : {uint8_t{12}, vis[0], vi}) {  // reset VI, and two whose queues continue
       Descriptor u = RandomDescriptor(v, false);
       u.unreachable = true;
       Post(u);
@@ -788,7 +788,7 @@ class Bench {
   }
 
   void RunToRest() {
-    for (int i = 0; i < 4; i++) Clock();  // what was changed from outside is known
+    for (int i = 0; i < 4; i++) Clock();  // lets outside changes take effect
     uint64_t mark = progress, since = unit::clocks();
     while (!AtRest()) {
       Clock();
@@ -816,14 +816,14 @@ class Bench {
     same("acknowledgements", seen.ack, want.ack);
   }
 
-  // Whether the message gets as far as asking for bytes of that region.
+  // Whether the message requests bytes of that region.
   static bool Uses(const Plan& p, uint32_t handle) { return (!p.frames.empty() || p.abort) && Names(p.d, handle); }
   static bool Names(const Descriptor& d, uint32_t handle) {
     return std::any_of(d.segments.begin(), d.segments.end(), [&](const Segment& s) { return s.len != 0 && s.handle == handle; });
   }
 
-  // A region goes away while messages read it. When the engine says that it holds nothing of it any
-  // more, its pages may not be touched, though descriptors with its handle keep coming.
+  // A region is withdrawn while messages read it. When the engine reports that it no longer uses
+  // the region, its pages must not be accessed, though descriptors with its handle keep coming.
   void Withdraw(uint32_t handle) {
     Heal(true);
     auto post = [&](bool dead) {
@@ -855,7 +855,7 @@ class Bench {
     auto lies_there = [&](const Plan& p) { return p.d.handle == handle; };
     for (unsigned i = 0; free < 2; i++) {
       if (i > 20000) Fail("handle %x is not drained", handle);
-      // Descriptors in that region, from before, are waited for.
+      // Wait for earlier descriptors in that region.
       if (std::any_of(queue.begin(), queue.end(), lies_there) || std::any_of(running.begin(), running.end(), lies_there)) i = 0;
       auto kept_there = [&](const std::shared_ptr<Entry>& e) { return e->d.handle == handle; };
       if (std::any_of(entries.begin(), entries.end(), kept_there) || (kept_ && kept_there(kept_))) i = 0;
@@ -874,7 +874,7 @@ class Bench {
     att.regions[handle] = regions[handle];
   }
 
-  // A VI is disconnected while it sends: at most the frame under construction still leaves.
+  // Disconnects a VI that sends. At most the frame under construction may still leave.
   void Disconnect(uint8_t vi) {
     Heal(true);
     auto post = [&](uint8_t v) { Post(RandomDescriptor(v, false)); };
@@ -895,7 +895,7 @@ class Bench {
     for (auto* list : {&queue, &running}) {
       for (Plan& p : *list) p.cut |= p.d.vi == vi;
     }
-    // What the ledger has of it is flushed there, at once or after it was offered a last time.
+    // The ledger flushes its messages, at once or after a last offer.
     if (kept_ && kept_->d.vi == vi) kept_->cut = handling_.cut = true;
     for (auto& e : entries) e->cut |= e->d.vi == vi;
     if (rng.Bits(1)) {
@@ -911,13 +911,13 @@ class Bench {
     SetSequence(vi, rng.Bits(32));
   }
 
-  // While the packet buffer is full the engine stalls and says so, whatever was fetched ahead.
+  // With a full packet buffer the engine stalls and reports it, even if data was fetched ahead.
   void FullBuffer() {
     RunToRest();
     Heal(true);
     slots_open = false;
     slow_chunks = rng.Bits(1);
-    if (rng.Bits(1)) PostRaw();  // one slot is left for what follows
+    if (rng.Bits(1)) PostRaw();  // leaves one slot free
     for (int i = 0; i < 5000 && !AtRest(); i++) Clock();
     for (unsigned i = 0; i < 4; i++) {
       Descriptor d = RandomDescriptor(vis[0], false);
@@ -960,8 +960,8 @@ class Bench {
     return d;
   }
 
-  // What is fetched ahead and fails does not touch the frame that does not need it, though its last
-  // beat waits; and what is fetched ahead while the packet buffer is full makes no false rest.
+  // A failing fetch ahead must not affect the frame before it, even if that frame's last beat
+  // waits. A fetch ahead while the packet buffer is full must not look idle.
   void FetchedAhead() {
     stall_last = true;
     for (bool bad : {true, false}) {
@@ -985,8 +985,7 @@ class Bench {
     RunToRest();
   }
 
-  // The bytes are all there long before it is known that no more follow: none, one, or nobody
-  // knows.
+  // All bytes are there long before the engine knows whether more follow.
   void HeldBack() {
     slow_chunks = true;
     for (uint32_t len : {20u, hvia::kMaxPayload, hvia::kMaxPayload + 20, 0u}) {
@@ -998,7 +997,7 @@ class Bench {
         RunToRest();
       }
     }
-    // A message that fails while the next chunk is fetched ahead, and one behind it.
+    // A message that fails while its next chunk is fetched ahead, and one after it.
     Descriptor d = Shape({20, 20, 20, 20});
     d.segments[1].handle = kSick;
     Post(d);
@@ -1007,7 +1006,7 @@ class Bench {
     slow_chunks = false;
   }
 
-  // A 4-byte message from its offer to the beat that commits it.
+  // The latency of a 4-byte message from its offer to the beat that commits it.
   uint64_t Latency(uint8_t operation, uint32_t len, unsigned segments) {
     traffic = {0, 0};
     RunToRest();
@@ -1034,22 +1033,23 @@ class Bench {
   unit::Rng rng;
   unit::Memory memory;
   unit::PagePool pool;
-  std::map<uint32_t, Region> regions;  // all, also withdrawn ones
+  std::map<uint32_t, Region> regions;  // all, including withdrawn ones
   unit::ReadBus<kBytes> bus;
   unit::AttPort att;
   std::unique_ptr<Vhvia_tx_engine> top;
   std::array<Context, kVIs> contexts;
   std::array<uint32_t, kVIs> sequence{};
-  std::array<bool, kVIs> broken{};  // when what was posted so far is over
+  std::array<bool, kVIs> broken{};  // until the descriptors posted so far are complete
   std::set<uint32_t> bad_pages;  // page numbers whose read the bus rejects
   uint64_t torn_page = 0;        // of kTorn: the table rejects it though it lies inside
   uint32_t raw_good = 0, raw_bad = 0;
   std::deque<Plan> queue, running;
   std::deque<RawJob> raw_queue, raw_running;
-  std::list<std::shared_ptr<Entry>> entries;  // of the ledger that wait for their turn
+  std::list<std::shared_ptr<Entry>> entries;  // waiting in the ledger
   std::deque<Ack> ack_queue;
   uint32_t gone_handle = 0;  // withdrawn now
-  // The ledger says no after N frames of the next message, whose process writes to the descriptor.
+  // The ledger says no after stop_after frames of the next message, whose process changes the
+  // descriptor.
   int stop_after = -1;
   unsigned change_to = 0;
   uint64_t jobs_seen = 0, passed_over = 0, acks_seen = 0, acks_inside = 0, acks_dropped = 0, told = 0, not_gone = 0, fails = 0, skip_fails = 0,
@@ -1058,19 +1058,19 @@ class Bench {
   Traffic traffic{0, 0};
   bool slots_open = true;  // the MAC takes frames
   bool slow_chunks = false;
-  bool stall_last = false;  // the packet buffer lets the last beat of every frame wait
+  bool stall_last = false;  // the packet buffer delays the last beat of every frame
   Stats seen, want;
   std::set<uint32_t> outcomes;
   uint64_t progress = 0, posted = 0, chunks_read = 0, frames_seen = 0, raw_seen = 0, aborts = 0, payload = 0, last_commit = 0;
   uint64_t cut_seen = 0, withdrawn_seen = 0, unreachable_seen = 0, untold_seen = 0, behind_seen = 0;
-  std::set<uint32_t> forbidden;  // page numbers that may not be read any more
+  std::set<uint32_t> forbidden;  // page numbers that must not be read any more
   bool fixed_handle = false;     // drain_handle stays
-  bool busy = false;             // the last clock's answer to it
+  bool busy = false;             // the last clock's output for drain_handle
   uint32_t drain_handle = 0;
   uint8_t drain_vi = 0;
   unsigned commits_after_cut = 0;
   int cut_vi = -1;
-  int flushing_vi = -1;  // a descriptor of it was flushed
+  int flushing_vi = -1;  // VI of a flushed descriptor
 
  private:
   void Drive() {
@@ -1159,7 +1159,7 @@ class Bench {
   }
 
   void DriveLedger() {
-    if (job_offered_ && rng.Chance(1, 64)) {  // it changes its mind
+    if (job_offered_ && rng.Chance(1, 64)) {  // the request is withdrawn
       job_offered_.reset();
       withdrawn_jobs++;
     }
@@ -1198,7 +1198,7 @@ class Bench {
     top->led_slot_i = rng.Bits(5);
   }
 
-  // The ledger answers when it likes, at once too.
+  // The ledger answers after a random delay, or at once.
   void AnswerLedger() {
     if (!top->led_valid_o) return;
     if (!led_seen_) {
@@ -1225,13 +1225,13 @@ class Bench {
     top->eval();
   }
 
-  // What the engine tells, held against what it does.
+  // Compares the engine's reports with its actions.
   void Ledger() {
     if (!top->led_valid_o || !top->led_ready_i) return;
     led_seen_ = false;
     progress++;
     told++;
-    if (!top->led_go_i) acks_in_row_ = 0;  // a message is over
+    if (!top->led_go_i) acks_in_row_ = 0;  // end of a message
     if (ack_open_) Fail("the ledger is notified beside an acknowledgement");
     if (top->led_op_o == kOpen) return Open();
     if (current_ != kKept || ending_ || !kept_) Fail("the ledger is notified of a message that it did not request");
@@ -1306,12 +1306,12 @@ class Bench {
       ending_ = true;
       return;
     }
-    // What goes wrong later is reported later.
+    // A later error is reported later.
     uint32_t status = p.frames.empty() && !p.abort ? p.errors : 0;
     if (p.cut && top->led_status_o == hvia::kDescriptorStatusFlushedMask) status = hvia::kDescriptorStatusFlushedMask;
     opened.insert(status);
-    // The reserved operation is the mark of one that could not be reached; a malformed one that has
-    // it is reported as a send.
+    // The reserved operation marks an unreachable descriptor. A malformed one with this operation
+    // is reported as a send.
     const uint32_t operation = d.operation == hvia::kDescriptorOperationReserved ? hvia::kDescriptorOperationSend : d.operation;
     if (top->led_vi_o != d.vi || top->led_va_o != d.va || top->led_pa_o != d.pa || top->led_handle_o != d.handle ||
         top->led_seq_o != d.seq || top->led_length_o != d.length || top->led_operation_o != operation || top->led_fence_o != d.fence ||
@@ -1347,10 +1347,10 @@ class Bench {
     ending_ = asked_ = sent_open_ = skipping_ = false;
   }
 
-  // Between frames a message of a VI that is not connected any more vanishes without a word.
+  // Between frames, a message of a disconnected VI ends without a report.
   bool MayEnd() const { return ending_ || (kept_->cut && !sent_open_ && out_.empty()); }
 
-  // Work that an acknowledgement may not pass twice.
+  // Work that at most one acknowledgement may pass.
   bool OthersWait() const {
     if (offered_ || raw_offered_ || job_offered_) return true;
     if (current_ == kKept) return !ending_ && !kept_->cut;
@@ -1363,7 +1363,7 @@ class Bench {
   Plan& Current() { return current_ == kKept ? handling_ : running.back(); }
   bool Message() const { return current_ == kDescriptor || current_ == kKept; }
 
-  // A handle that somebody holds, held or will hold.
+  // A present, past or future handle.
   uint32_t RandomHandle() {
     if (kept_ && rng.Bits(1)) return rng.Bits(1) || kept_->d.segments.empty() ? kept_->d.handle : kept_->d.segments[0].handle;
     const Plan* p = !running.empty() && rng.Bits(1) ? &running[rng.Below(running.size())] : !queue.empty() ? &queue.front() : nullptr;
@@ -1373,7 +1373,7 @@ class Bench {
   }
 
   void Sample() {
-    // Injected faults of the bus and the table lie at addresses, so that the model knows them.
+    // The injected faults of the bus and the table depend on addresses, so the model knows them.
     bus.fail_in = bad_pages.count(top->req_addr_o / kPage) != 0 && top->req_valid_o && bus.req_ready;
     if (top->req_valid_o && forbidden.count(top->req_addr_o / kPage)) Fail("address %08x is read after its handle was drained", top->req_addr_o);
     att.fail_in = 0;
@@ -1412,8 +1412,8 @@ class Bench {
     if (slots_open && slots_ < 2 && rng.Chance(1, 8)) slots_++;
   }
 
-  // One that could not be reached is over as soon as it can be reported. Of what came before it
-  // nothing is left but a completion that is offered. A reset VI has nobody to tell.
+  // An unreachable descriptor ends as soon as it can be reported. Only an offered completion
+  // remains of earlier work. A reset VI gets no report.
   void Unreachable() {
     const bool now = current_ == kDescriptor && !running.empty() && running.back().d.unreachable && !Reliable(running.back().d.vi) &&
                      top->async_ready_i && !ack_open_ && !top->ack_ready_o;
@@ -1435,10 +1435,10 @@ class Bench {
   void Take() {
     const bool desc = offered_ && top->desc_ready_o, raw = raw_offered_ && top->rawtx_ready_o;
     const bool job = job_offered_ && top->job_ready_o, ack = ack_offered_ && top->ack_ready_o;
-    // A message that ends without a frame had its turn, too.
+    // A message that ends without a frame counts as a turn too.
     if (Message() && (Current().cut || (Current().frames.empty() && !Current().abort))) acks_in_row_ = 0;
     if (desc + raw + job + ack > 1) Fail("two things were taken at once");
-    // Each kind waits for one of each other kind at most.
+    // Each kind waits for at most one of each other kind.
     const bool offers[3] = {offered_, job_offered_ != nullptr, raw_offered_}, takes[3] = {desc, job, raw};
     for (unsigned k = 0; k < 3; k++) {
       for (unsigned t = 0; t < 3; t++) {
@@ -1447,7 +1447,7 @@ class Bench {
       }
     }
     if (desc || raw || job) {
-      // The completion of the message before may wait still, and nothing else of it.
+      // The completion of the message before may still wait, but nothing else.
       if (current_ == kRawFrame || (current_ == kDescriptor && !top->cpl_valid_o) || ack_open_) Fail("work is taken while other is in flight");
       if (current_ == kKept && !MayEnd()) Fail("work is taken while a message of the ledger is in flight");
       if (chunk_pending_) Fail("work is taken while a chunk of the message before is in flight");
@@ -1676,8 +1676,8 @@ class Bench {
     progress++;
   }
 
-  // The drain lines are exact for descriptors. Of segments, the one by whose handle a translation
-  // was asked for counts until its frame is over, one that was not asked for yet never.
+  // For descriptors the drain lines are exact. A segment counts from the translation of its handle
+  // to the end of its frame.
   void Draining() {
     bool vi = offered_ && queue.front().d.vi == drain_vi;
     bool handle = offered_ && !queue.front().d.unreachable && queue.front().d.handle == drain_handle;
@@ -1709,19 +1709,19 @@ class Bench {
     const bool over = top->tx_wabort_o || (top->tx_wvalid_o && top->tx_wready_i && top->tx_wlast_o);
     if (att.rsp_valid && att.rsp_err == hvia::kAttErrorNone) granted_ = true;
     if ((top->req_valid_o && bus.req_ready) || over) granted_ = false;
-    // The DMA says that it is done one clock after its last beat.
+    // The DMA reports the end one clock after its last beat.
     if (over_) use_known_ = top->att_req_valid_o;
     over_ = over;
     busy = top->handle_busy_o;
   }
 
-  // kKept: a message that the ledger has.
+  // kKept: a message in the ledger.
   enum Kind { kNothing, kDescriptor, kRawFrame, kKept };
   enum { kOpen, kSent, kAsk, kFail };
   Kind current_ = kNothing;
   std::shared_ptr<Entry> kept_, job_offered_;
-  Plan handling_;  // what must come of it this time
-  bool ending_ = false;     // the ledger has let it go
+  Plan handling_;  // expected outcome of this pass
+  bool ending_ = false;     // the ledger has released it
   bool asked_ = false, sent_open_ = false, skipping_ = false;
   bool led_seen_ = false;
   unsigned led_wait_ = 0;
@@ -1800,7 +1800,7 @@ int main(int argc, char** argv) {
       if (b.rng.Chance(1, 4)) b.PostAnswer(b.kept_vis[b.rng.Below(b.kept_vis.size())]);
       for (unsigned a = b.rng.Chance(1, 4) ? b.rng.Below(12) : 0; a > 0; a--) b.PostAck();
     }
-    // A VI without work is connected again beside the others' traffic.
+    // A VI without work is reconnected during the others' traffic.
     if (b.rng.Chance(1, 4)) {
       for (uint64_t n = b.rng.Below(400); n > 0; n--) b.Clock();
       for (uint8_t v : b.used) {

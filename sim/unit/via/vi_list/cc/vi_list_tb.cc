@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of vi_list against a queue. A few VIs or all of them enter, so that one often enters in
-// the clock in which it leaves, and the list runs empty and full.
+// Testbench of vi_list against a queue. With few VIs, one often enters in the clock in which it
+// leaves. With all VIs the list becomes full. It also runs empty.
 #include <algorithm>
 #include <deque>
 #include <memory>
