@@ -35,7 +35,8 @@ func New(profile string, replaced map[string]int64) (Board, error) {
 		case k < 0:
 			return Board{}, fmt.Errorf("%w: no parameter %q to replace: 'docs/reference/params.md' lists them", ErrConfig, name)
 		case !b.Table[k].Replaceable():
-			return Board{}, fmt.Errorf("%w: parameter %s cannot be replaced by %d: the RTL is built with it; those of the classes model and host can", ErrConfig, name, replaced[name])
+			return Board{}, fmt.Errorf("%w: parameter %s cannot be replaced by %d: the %s is built with it; those of the classes model and host can", ErrConfig, name, replaced[name],
+				map[params.Class]string{params.Elaboration: "RTL", params.Driver: "driver"}[b.Table[k].Class])
 		case replaced[name] < b.Table[k].Least || replaced[name] > b.Table[k].Most:
 			return Board{}, fmt.Errorf("%w: parameter %s cannot be %d: %d to %d is possible", ErrConfig, name, replaced[name], b.Table[k].Least, b.Table[k].Most)
 		}

@@ -4,12 +4,12 @@
 package params
 
 // Hash identifies this version of all numbers, in the base profile.
-const Hash uint64 = 0xb1acf3491bb91aa1
+const Hash uint64 = 0xc70cd4d701a87b5
 
 // Hashes of all profiles.
 var hashes = map[string]uint64{
-	"hvia-ge":    0xb1acf3491bb91aa1,
-	"hvia-ge-66": 0x68fc8bfb5eee69e,
+	"hvia-ge":    0xc70cd4d701a87b5,
+	"hvia-ge-66": 0x3af9952986f7f117,
 }
 
 // Values of the base profile.
@@ -112,4 +112,7 @@ const (
 	MviaWakeTime              = 8480000      // ps: M-VIA: wake of a blocked thread, up to the start of its switch
 	TcpPacketTime             = 3440000      // ps: TCP/IP: the interrupt service's work for a received packet, without the copy
 	TcpWakeTime               = 81220000     // ps: TCP/IP: wake of a blocked thread, up to the start of its switch
+	TransportWindow           = 16           // frame: unacknowledged frames of a reliable VI in flight
+	TransportRetryLimit       = 7            // 1: timeouts in a row without a frame of the peer before a connection breaks
+	TransportRetryTimeoutLog2 = 16           // 1: log2 of the card's clocks without progress before a retransmission
 )

@@ -20,6 +20,7 @@ const (
 	Elaboration Class = iota // widths and counts, fixed when the RTL is built
 	Model                    // the simulator's bus, SDRAM, MAC, PHY and wire figures
 	Host                     // costs of the host processor, charged in timed mode
+	Driver                   // defaults that the driver is built with
 )
 
 func (c Class) String() string {
@@ -30,6 +31,8 @@ func (c Class) String() string {
 		return "model"
 	case Host:
 		return "host"
+	case Driver:
+		return "driver"
 	}
 	return fmt.Sprintf("Class(%d)", int(c))
 }
@@ -80,7 +83,7 @@ type Param struct {
 }
 
 // Replaceable says whether a run may replace the value.
-func (p Param) Replaceable() bool { return p.Class != Elaboration }
+func (p Param) Replaceable() bool { return p.Class == Model || p.Class == Host }
 
 // Profile is a named set of values: the base table with some replaced.
 type Profile struct {

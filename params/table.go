@@ -4,7 +4,7 @@ package params
 
 import "slices"
 
-var table = withPriors(slices.Concat(cardTable, sdramTable, boardTable, macTable, wireTable, nicTable, hostTable, kernelTable))
+var table = withPriors(slices.Concat(cardTable, sdramTable, boardTable, macTable, wireTable, nicTable, hostTable, kernelTable, driverTable))
 
 // priors are the guesses that fitted parameters had before their fit. A run
 // with all of them is a prediction.
@@ -49,9 +49,9 @@ var cardTable = []row{
 	{"LedgerMessages", Elaboration, 16, "1", Structure, "a 4-byte write takes 5 us of host time and its acknowledgement 12 us; four more may be in flight to the ledger when it stops a queue", "unacknowledged messages of a reliable VI"},
 	{"LedgerResponses", Elaboration, 4, "1", Structure, "sending one read response hides the request of the next", "unanswered RDMA reads of the peer of a reliable VI"},
 	{"AcknowledgeEvery", Elaboration, 4, "frame", Structure, "a quarter of the window; each message is acknowledged too", "frames inside a message that are acknowledged together"},
-	{"RetryAliveFactor", Elaboration, 64, "1", Structure, "the longest wait of a read for its turn is 256 VIs with 4 reads of 64 KiB each, 0.71 s on the wire; the default RetryLimit of 7 timeouts of 2^16 clocks is 13.8 ms, so 52 is the least, 64 the next power of two", "timeouts in a row without progress before a connection to a living peer breaks, as a multiple of RetryLimit"},
+	{"RetryAliveFactor", Elaboration, 64, "1", Structure, "the longest wait of a read for its turn is 256 VIs with 4 reads of 64 KiB each, 0.71 s on the wire; TransportRetryLimit timeouts of 2^TransportRetryTimeoutLog2 clocks are 13.8 ms, so 52 is the least, 64 the next power of two", "timeouts in a row without progress before a connection to a living peer breaks, as a multiple of RetryLimit"},
 	{"CompletionQueuesLog2", Elaboration, 6, "1", Structure, "64 completion queues for 256 VIs", "log2 of the number of completion queues"},
-	{"TransmitSlotLog2", Elaboration, 15, "1", Structure, "half of the default retry timeout, and 15 times the wire time of the MAC's full FIFO", "log2 of the core clocks after which frames that the MAC does not take are dropped"},
+	{"TransmitSlotLog2", Elaboration, 15, "1", Structure, "half of 2^TransportRetryTimeoutLog2 clocks, and 15 times the wire time of the MAC's full FIFO", "log2 of the core clocks after which frames that the MAC does not take are dropped"},
 	{"DisconnectPatience", Elaboration, 262144, "clock", Structure, "a full queue flushes in half of it (about 100 clocks each)", "wait of a disconnect before the card ignores further doorbells of that VI"},
 }
 
@@ -133,4 +133,11 @@ var kernelTable = []row{
 	{"MviaWakeTime", Host, 8480000, "ps", Calibrated("T2"), "M-VIA at 4 bytes: 57.69 us at 8.5 us, which is the model's fixed 44.0 us (docs/explanation/reproduction.md) less the other costs and the NIC's; 57.60 with it, as the paper has", "M-VIA: wake of a blocked thread, up to the start of its switch"},
 	{"TcpPacketTime", Host, 3440000, "ps", Calibrated("T4"), "TCP/IP at 64 KiB: 51.76 MB/s at the model's 7.6 us (docs/explanation/reproduction.md), which has no acknowledgements, 60.00 with it, as the paper has; every segment is acknowledged, and the acknowledgement is such a packet", "TCP/IP: the interrupt service's work for a received packet, without the copy"},
 	{"TcpWakeTime", Host, 81220000, "ps", Calibrated("T2"), "TCP/IP at 4 bytes: 117.84 us at 77.0 us, which is the model's fixed 104.5 us (docs/explanation/reproduction.md) less the other costs and the NIC's; 117.90 with it, as the paper has", "TCP/IP: wake of a blocked thread, up to the start of its switch"},
+}
+
+// driverTable holds defaults of the driver's Transport.
+var driverTable = []row{
+	{"TransportWindow", Driver, 16, "frame", Structure, "four times AcknowledgeEvery", "unacknowledged frames of a reliable VI in flight"},
+	{"TransportRetryLimit", Driver, 7, "1", Structure, "a choice; InfiniBand's retry count (3 bits) ends there too", "timeouts in a row without a frame of the peer before a connection breaks"},
+	{"TransportRetryTimeoutLog2", Driver, 16, "1", Structure, "1.97 ms at 33 MHz, twice the deadline of TransmitSlotLog2", "log2 of the card's clocks without progress before a retransmission"},
 }

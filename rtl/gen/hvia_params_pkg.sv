@@ -4,7 +4,7 @@
 /* verilator lint_off UNUSEDPARAM */
 package hvia_params_pkg;
 
-  localparam logic [63:0] ParamsHash = 64'hb1acf3491bb91aa1;
+  localparam logic [63:0] ParamsHash = 64'hc70cd4d701a87b5;
   localparam int unsigned VICountLog2 = 8;  // 1: log2 of the number of VIs
   localparam int unsigned PageBytesLog2 = 12;  // 1: log2 of the page size
   localparam int unsigned SystemBusBits = 32;  // bit: width of the system bus and of the core's data paths

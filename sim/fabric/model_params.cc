@@ -13,7 +13,7 @@ const ParamName& Find(const std::string& text, const std::string& name) {
   for (const ParamName& p : kParamNames) {
     if (name != p.name) continue;
     if (p.cls == ParamClass::kElaboration) Fail(text, "the RTL is built with " + name + " (class elaboration): a run cannot replace it, choose or add a profile");
-    if (p.cls == ParamClass::kHost) Fail(text, name + " is a cost of the host's programs (class host), which the simulator does not know: give it to the program's cost model");
+    if (p.cls == ParamClass::kHost) Fail(text, name + " belongs to the host's programs (class host or driver), which the simulator does not know: give it to the program's cost model or driver");
     return p;
   }
   Fail(text, "there is no parameter " + name + ": see docs/reference/params.md");

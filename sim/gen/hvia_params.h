@@ -6,7 +6,7 @@
 
 namespace hvia {
 
-constexpr uint64_t kParamsHash = 0xb1acf3491bb91aa1ull;
+constexpr uint64_t kParamsHash = 0xc70cd4d701a87b5ull;
 
 // The values of one profile. Units in the comments.
 struct Params {
@@ -109,7 +109,7 @@ enum class ParamClass { kElaboration, kModel, kHost };
 struct ParamName {
   const char* name;
   ParamClass cls;
-  int64_t Params::*member;  // nullptr: of the host, not in a simulator
+  int64_t Params::*member;  // nullptr: of the host or the driver
   int64_t least, most;  // of a run's replacement
 };
 
@@ -212,6 +212,9 @@ constexpr ParamName kParamNames[] = {
     {"MviaWakeTime", ParamClass::kHost, nullptr, 0, 1000000000},
     {"TcpPacketTime", ParamClass::kHost, nullptr, 0, 1000000000},
     {"TcpWakeTime", ParamClass::kHost, nullptr, 0, 1000000000},
+    {"TransportWindow", ParamClass::kHost, nullptr, 0, 0},
+    {"TransportRetryLimit", ParamClass::kHost, nullptr, 0, 0},
+    {"TransportRetryTimeoutLog2", ParamClass::kHost, nullptr, 0, 0},
 };
 
 // FindProfile returns the profile of that name, or nullptr if this is not its build.

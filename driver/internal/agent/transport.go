@@ -14,32 +14,28 @@ import (
 const NoRetries = -1
 
 // Transport configures a host's card at the reliable levels. The zero value of
-// a field takes the default.
+// a field takes the default, which package params holds.
 type Transport struct {
 	// Window is the number of unacknowledged frames of a connection in flight,
-	// 4 to 255: 16. Two hosts agree on the smaller of theirs.
+	// 4 to 255: TransportWindow. Two hosts agree on the smaller of theirs.
 	Window int
 	// ReadLimit is the number of outstanding RDMA reads of a connection, 1 to
 	// 4: 4. Two hosts agree on the smaller of theirs.
 	ReadLimit int
 	// RetryTimeout is the time without progress after which the card
 	// retransmits. It is rounded up to a power of two of the card's clocks,
-	// from 2^8 to 2^31; the default is 2^16 clocks.
+	// from 2^8 to 2^31: 2^TransportRetryTimeoutLog2.
 	RetryTimeout host.Time
 	// RetryLimit is the number of consecutive timeouts without a frame from the
-	// peer that a connection survives, at most 255: 7. If the peer responds but
-	// there is no progress, it survives 64 times as many (parameter
-	// RetryAliveFactor). NoRetries means 0.
+	// peer that a connection survives, at most 255: TransportRetryLimit. If the
+	// peer responds but there is no progress, it survives RetryAliveFactor
+	// times as many. NoRetries means 0.
 	RetryLimit int
 }
 
 const (
-	defaultWindow      = 16
-	defaultReadLimit   = 4
-	defaultRetryLimit  = 7
-	defaultTimeoutLog2 = 16
-	minTimeoutLog2     = 8
-	maxTimeoutLog2     = 31
+	minTimeoutLog2 = 8
+	maxTimeoutLog2 = 31
 	// lingerTimeouts is the number of retry timeouts that an agent delays a
 	// Disconnect, so that the card's NAK arrives before it even if the first
 	// copy was lost.
@@ -56,8 +52,8 @@ type transport struct {
 }
 
 func (c Transport) settle(value func(name string) (int64, error)) (t transport, err error) {
-	var figures [3]int64
-	for i, name := range []string{"AcknowledgeEvery", "LedgerResponses", "SystemClockPeriod"} {
+	var figures [6]int64
+	for i, name := range []string{"AcknowledgeEvery", "LedgerResponses", "SystemClockPeriod", "TransportWindow", "TransportRetryLimit", "TransportRetryTimeoutLog2"} {
 		if figures[i], err = value(name); err != nil {
 			return t, fmt.Errorf("driver: transport: %w", err)
 		}
@@ -71,9 +67,9 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 		least, most, zero int
 		to                *uint8
 	}{
-		{"Window", c.Window, defaultWindow, minWindow, 255, 0, &t.offer.Window},
-		{"ReadLimit", c.ReadLimit, defaultReadLimit, 1, maxReadLimit, 0, &t.offer.ReadLimit},
-		{"RetryLimit", c.RetryLimit, defaultRetryLimit, 1, 255, NoRetries, &t.retryLimit},
+		{"Window", c.Window, int(figures[3]), minWindow, 255, 0, &t.offer.Window},
+		{"ReadLimit", c.ReadLimit, maxReadLimit, 1, maxReadLimit, 0, &t.offer.ReadLimit},
+		{"RetryLimit", c.RetryLimit, int(figures[4]), 1, 255, NoRetries, &t.retryLimit},
 	} {
 		switch v := f.value; {
 		case v == 0:
@@ -87,7 +83,7 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 		}
 	}
 	if c.RetryTimeout == 0 {
-		c.RetryTimeout = clock << defaultTimeoutLog2
+		c.RetryTimeout = clock << figures[5]
 	}
 	if c.RetryTimeout < 0 || c.RetryTimeout > clock<<maxTimeoutLog2 {
 		return t, fmt.Errorf("driver: transport: RetryTimeout is %v, the card's clock %v: want up to 2^%d clocks: %w", c.RetryTimeout, clock, maxTimeoutLog2, host.ErrInvalidParameter)

@@ -131,24 +131,24 @@ func cpp(table []params.Param, profile string, hash uint64) []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "// %s\n// SPDX-License-Identifier: Apache-2.0\n#pragma once\n#include <cstdint>\n#include <cstring>\n\nnamespace hvia {\n\nconstexpr uint64_t kParamsHash = 0x%xull;\n\n// The values of one profile. Units in the comments.\nstruct Params {\n  const char* profile;\n", banner, hash)
 	for _, p := range table {
-		if p.Class != params.Host {
+		if p.Class < params.Host {
 			fmt.Fprintf(&w, "  int64_t %s;  // %s: %s\n", p.Name, p.Unit, p.Doc)
 		}
 	}
 	fmt.Fprintf(&w, "};\n\n// The profile of this build, of RTL and models.\nconstexpr Params kProfiles[] = {\n    {\"%s\"", profile)
 	for _, p := range table {
-		if p.Class != params.Host {
+		if p.Class < params.Host {
 			fmt.Fprintf(&w, ", %d", p.Value)
 		}
 	}
 	w.WriteString("},\n")
-	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// A parameter by name.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: of the host, not in a simulator\n  int64_t least, most;  // of a run's replacement\n};\n\nconstexpr ParamName kParamNames[] = {\n")
+	w.WriteString("};\n\nenum class ParamClass { kElaboration, kModel, kHost };\n\n// A parameter by name.\nstruct ParamName {\n  const char* name;\n  ParamClass cls;\n  int64_t Params::*member;  // nullptr: of the host or the driver\n  int64_t least, most;  // of a run's replacement\n};\n\nconstexpr ParamName kParamNames[] = {\n")
 	for _, p := range table {
 		class, member := "kElaboration", "&Params::"+p.Name
 		switch p.Class {
 		case params.Model:
 			class = "kModel"
-		case params.Host:
+		case params.Host, params.Driver:
 			class, member = "kHost", "nullptr"
 		}
 		fmt.Fprintf(&w, "    {\"%s\", ParamClass::%s, %s, %d, %d},\n", p.Name, class, member, p.Least, p.Most)

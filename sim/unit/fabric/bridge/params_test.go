@@ -124,7 +124,7 @@ func TestReplacedParametersRefused(t *testing.T) {
 	for _, p := range params.Table() {
 		err := start("--param", p.Name+"=-1")
 		require.ErrorContains(t, err, map[params.Class]string{
-			params.Model: "must be a whole number from", params.Elaboration: "choose or add a profile", params.Host: "cost model",
+			params.Model: "must be a whole number from", params.Elaboration: "choose or add a profile", params.Host: "cost model", params.Driver: "class host or driver",
 		}[p.Class], p.Name)
 	}
 }
