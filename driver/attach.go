@@ -18,9 +18,7 @@ func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 		return nil, fmt.Errorf("driver: attach a protocol to node %d: its device is '%s', and only a plain NIC (device '%s') has frames for protocols: %w",
 			h.node, h.device, DeviceMvia, call.ErrUnsupported)
 	}
-	if rank := t.ID().Rank; rank > AgentRank && rank < call.ReplySlots {
-		h.Agent.Offers[rank].Store(&p)
-	}
+	h.Agent.OfferProtocol(t.ID().Rank, p)
 	// Not here: the agent may not have brought the NIC up yet.
 	if _, err := h.call(t, &call.Request{Op: call.OpAttach}); err != nil {
 		return nil, err

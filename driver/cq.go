@@ -104,24 +104,24 @@ func (n Notifier) Arm(t *host.Thread) error {
 
 // Count returns the number of notifications, including those of a broken VI.
 func (n Notifier) Count() uint32 {
-	return mem.LoadUint32(n.host.statuses.Bytes()[call.NotifyWord(n.kind, int(n.ask.Object)):])
+	return mem.LoadUint32(n.host.client.Statuses.Bytes()[call.NotifyWord(n.kind, int(n.ask.Object)):])
 }
 
 // Range returns the physical range to watch for a change of Count.
 func (n Notifier) Range() mem.Range {
-	return n.host.statuses.Physical(nil, call.NotifyWord(n.kind, int(n.ask.Object)), 4)[0]
+	return n.host.client.Statuses.Physical(nil, call.NotifyWord(n.kind, int(n.ask.Object)), 4)[0]
 }
 
 // Notifications returns the number of notifications of all objects of a NIC
 // handle.
 func (h *Host) Notifications(nic uint32) uint32 {
-	return mem.LoadUint32(h.statuses.Bytes()[call.NICWord(nic):])
+	return mem.LoadUint32(h.client.Statuses.Bytes()[call.NICWord(nic):])
 }
 
 // NotificationRange returns the physical range to watch for a change of
 // Notifications.
 func (h *Host) NotificationRange(nic uint32) mem.Range {
-	return h.statuses.Physical(nil, call.NICWord(nic), 4)[0]
+	return h.client.Statuses.Physical(nil, call.NICWord(nic), 4)[0]
 }
 
 // Switch spends the cost of giving the processor to a blocked thread, after the

@@ -25,10 +25,10 @@ func (r *Request) Of(h *Host, nic uint32) *Request {
 }
 
 // FreeReplies asks the agent to free its memory for replies.
-func (h *Host) FreeReplies(t *host.Thread) error { return h.Free(t, h.replies) }
+func (h *Host) FreeReplies(t *host.Thread) error { return h.Free(t, h.client.Replies) }
 
 // FreeStatuses asks it to free the status page.
-func (h *Host) FreeStatuses(t *host.Thread) error { return h.Free(t, h.statuses) }
+func (h *Host) FreeStatuses(t *host.Thread) error { return h.Free(t, h.client.Statuses) }
 
 // Ask sends a request to the agent of the thread's node and does not wait for
 // the reply.
@@ -38,5 +38,5 @@ func Ask(t *host.Thread, id uint32) error {
 
 // Answered returns the ID of the last answered request of a thread.
 func (h *Host) Answered(rank int) uint32 {
-	return mem.LoadUint32(h.replies.Bytes()[(rank-h.first)*call.ReplySlot:])
+	return mem.LoadUint32(h.client.Replies.Bytes()[h.client.Slot(rank):])
 }

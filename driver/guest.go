@@ -43,10 +43,10 @@ func NewGuest(c GuestConfig) (*Host, error) {
 		return fail(err)
 	}
 	h := &Host{
-		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, first: c.FirstRank, ranks: c.Ranks, end: call.NewEnd(c.Node),
+		node: c.Node, device: c.Device, memory: m, costs: c.Costs, log: c.Logger, client: call.Client{First: c.FirstRank, Ranks: c.Ranks, End: call.NewEnd(c.Node)},
 	}
-	if h.replies, err = m.Adopt(c.Entry.Replies, c.Ranks*call.ReplySlot); err == nil {
-		h.statuses, err = m.Adopt(c.Entry.Statuses, mem.PageBytes)
+	if h.client.Replies, err = m.Adopt(c.Entry.Replies, c.Ranks*call.ReplySlot); err == nil {
+		h.client.Statuses, err = m.Adopt(c.Entry.Statuses, mem.PageBytes)
 	}
 	if err != nil {
 		m.Close()
@@ -58,8 +58,8 @@ func NewGuest(c GuestConfig) (*Host, error) {
 // EndGuest ends the host side because the agent is not reachable any more, with
 // the reason. Waiting calls return within a second.
 func (h *Host) EndGuest(why error) {
-	h.end.Err = why
-	close(h.end.Done)
+	h.client.End.Err = why
+	close(h.client.End.Done)
 }
 
 // LeaveFabric releases everything that the process has on the card, in the

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,48 +24,42 @@ type Host struct {
 	Agent *agent.Agent
 
 	node     int
+	client   call.Client
 	device   Device
 	memory   *mem.Memory
 	costs    host.CostModel
 	log      *slog.Logger
-	replies  *mem.Buffer
-	statuses *mem.Buffer
-	first    int // rank of the first thread with a reply slot
-	ranks    int
 	request  [call.ReplySlots]atomic.Uint32 // by reply slot
 	names    []string                       // of the fabric's nodes, if given
 	switched bool
-	end      *call.End
 }
 
 // StartHost starts the kernel agent of a node on its thread of rank 0. The
 // agent owns the thread from now on and detaches it at its end.
 func StartHost(t *host.Thread, c HostConfig) (*Host, error) {
+	c.Device = cmp.Or(c.Device, DeviceHvia)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	a, err := agent.Start(t, c)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{
-		Agent: a, node: t.ID().Node, device: a.Config.Device, memory: c.Memory, costs: c.Costs, log: a.Config.Logger,
-		names: c.Names, switched: c.Switch, end: a.End,
-	}
-	if p := a.Only; p != nil {
-		h.replies, h.statuses, h.ranks = p.Replies, p.Statuses, p.Ranks
-	}
-	return h, nil
+	return &Host{
+		Agent: a, node: t.ID().Node, client: a.Client(), device: c.Device, memory: c.Memory, costs: c.Costs, log: c.Logger,
+		names: c.Names, switched: c.Switch,
+	}, nil
 }
 
 // Wait returns when the agent has ended, with the error that ended it early.
 func (h *Host) Wait() error {
-	<-h.end.Done
-	return h.end.Err
+	<-h.client.End.Done
+	return h.client.End.Err
 }
 
 // Node returns the node's number.
 func (h *Host) Node() int { return h.node }
 
 // FirstRank returns the rank of the first thread that may call the agent.
-func (h *Host) FirstRank() int { return h.first }
+func (h *Host) FirstRank() int { return h.client.First }
 
 // Device returns the device of the node's VIs.
 func (h *Host) Device() Device { return h.device }
@@ -111,26 +106,25 @@ func (h *Host) call(t *host.Thread, q *call.Request) (call.Reply, error) {
 // callFor is call with the cost of entering the agent.
 func (h *Host) callFor(t *host.Thread, q *call.Request, l host.Layer, cost host.Time) (call.Reply, error) {
 	rank := t.ID().Rank
-	if t.ID().Node != h.node || rank <= AgentRank || rank < h.first || rank >= h.first+h.ranks {
+	if t.ID().Node != h.node || !h.client.Has(rank) {
 		return call.Reply{}, fmt.Errorf("driver: %v on thread %v: threads %d to %d of node %d may call its agent: %w",
-			q.Op, t.ID(), max(h.first, AgentRank+1), h.first+h.ranks-1, h.node, host.ErrInvalidParameter)
+			q.Op, t.ID(), max(h.client.First, AgentRank+1), h.client.First+h.client.Ranks-1, h.node, host.ErrInvalidParameter)
 	}
-	own := rank - h.first
 	if err := t.Spend(l, cost); err != nil {
 		return call.Reply{}, err
 	}
 	select {
-	case <-h.end.Done:
-		return call.Reply{}, h.end.Gone(q.Op)
+	case <-h.client.End.Done:
+		return call.Reply{}, h.client.End.Gone(q.Op)
 	default:
 	}
-	q.ID = h.request[own].Add(1)
+	q.ID = h.request[rank-h.client.First].Add(1)
 	if err := t.SendUnchecked(host.ThreadID{Node: h.node, Rank: AgentRank}, call.Encode(q)); err != nil {
 		return call.Reply{}, err
 	}
-	offset := own * call.ReplySlot
-	slot := h.replies.Bytes()[offset : offset+call.ReplySlot]
-	wait := host.Poll{Ranges: h.replies.Physical(nil, offset, 4), Timeout: host.Never}
+	offset := h.client.Slot(rank)
+	slot := h.client.Replies.Bytes()[offset : offset+call.ReplySlot]
+	wait := host.Poll{Ranges: h.client.Replies.Physical(nil, offset, 4), Timeout: host.Never}
 	if !t.Timed() {
 		wait.Timeout = host.Second // to check that the agent still runs
 	}
@@ -143,11 +137,11 @@ func (h *Host) callFor(t *host.Thread, q *call.Request, l host.Layer, cost host.
 			return call.GetReply(slot)
 		}
 		select {
-		case <-h.end.Done:
+		case <-h.client.End.Done:
 			if mem.LoadUint32(slot) == q.ID {
 				return call.GetReply(slot)
 			}
-			return call.Reply{}, h.end.Gone(q.Op)
+			return call.Reply{}, h.client.End.Gone(q.Op)
 		default:
 		}
 	}
@@ -343,12 +337,12 @@ func (v VI) Reported(e AsyncError) bool { return e.VI == v.Index && e.Generation
 // State returns the VI's state and the number of its changes, without a call of
 // the agent.
 func (v VI) State() (state layout.VIState, changes uint32) {
-	w := mem.LoadUint32(v.host.statuses.Bytes()[4*v.Index:])
+	w := mem.LoadUint32(v.host.client.Statuses.Bytes()[4*v.Index:])
 	return layout.VIState(w & call.VIStateMask), w >> call.VIEventShift
 }
 
 // StateRange returns the physical range to watch for a change of State.
-func (v VI) StateRange() mem.Range { return v.host.statuses.Physical(nil, 4*v.Index, 4)[0] }
+func (v VI) StateRange() mem.Range { return v.host.client.Statuses.Physical(nil, 4*v.Index, 4)[0] }
 
 func (v VI) request(op call.Operation) *call.Request {
 	return &call.Request{Op: op, NIC: v.nic, Object: uint32(v.Index), Generation: v.generation}
@@ -479,16 +473,7 @@ func (r *Request) Reject(t *host.Thread) error {
 // Connect requests a connection from the program that waits at a remote
 // address, and returns the attributes of its VI.
 func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) (Remote, error) {
-	q := v.request(call.OpConnectRequest)
-	q.Peer, q.Timeout = address, timeoutOf(timeout)
-	var err error
-	if q.AskedLength, err = call.PutDiscriminator(&q.Asked, discriminator); err != nil {
-		return Remote{}, err
-	}
-	if q.OwnLength, err = call.PutDiscriminator(&q.Own, own); err != nil {
-		return Remote{}, err
-	}
-	r, err := v.host.call(t, q)
+	r, err := v.connect(t, call.OpConnectRequest, address, discriminator, own, timeout)
 	if err != nil {
 		return Remote{}, err
 	}
@@ -501,17 +486,20 @@ func (v VI) Connect(t *host.Thread, address layout.MAC, discriminator, own strin
 // the host at the remote address that names this host and has the two
 // discriminators exchanged. It does not wait for the connection.
 func (v VI) PeerRequest(t *host.Thread, address layout.MAC, discriminator, own string, timeout host.Time) error {
-	q := v.request(call.OpPeerRequest)
+	_, err := v.connect(t, call.OpPeerRequest, address, discriminator, own, timeout)
+	return err
+}
+
+func (v VI) connect(t *host.Thread, op call.Operation, address layout.MAC, discriminator, own string, timeout host.Time) (_ call.Reply, err error) {
+	q := v.request(op)
 	q.Peer, q.Timeout = address, timeoutOf(timeout)
-	var err error
 	if q.AskedLength, err = call.PutDiscriminator(&q.Asked, discriminator); err != nil {
-		return err
+		return call.Reply{}, err
 	}
 	if q.OwnLength, err = call.PutDiscriminator(&q.Own, own); err != nil {
-		return err
+		return call.Reply{}, err
 	}
-	_, err = v.host.call(t, q)
-	return err
+	return v.host.call(t, q)
 }
 
 // PeerDone returns the attributes and regions of the peer's VI when the last
@@ -543,13 +531,13 @@ func (h *Host) NextError(t *host.Thread, nic uint32) (AsyncError, bool, error) {
 // ErrorWaits reports whether NextError has an error to return, without a call
 // of the agent. In timed mode an error counts from the instant after it arose.
 func (h *Host) ErrorWaits(t *host.Thread, nic uint32) bool {
-	since := host.Time(mem.LoadUint64(h.statuses.Bytes()[call.ErrorsWord(nic):]))
+	since := host.Time(mem.LoadUint64(h.client.Statuses.Bytes()[call.ErrorsWord(nic):]))
 	return since != host.Never && (!t.Timed() || since < t.Now())
 }
 
 // ErrorRange returns the physical range to watch for a change of ErrorWaits.
 func (h *Host) ErrorRange(nic uint32) mem.Range {
-	return h.statuses.Physical(nil, call.ErrorsWord(nic), 8)[0]
+	return h.client.Statuses.Physical(nil, call.ErrorsWord(nic), 8)[0]
 }
 
 // Counter reads one of the card's statistics counters.
@@ -565,7 +553,7 @@ func (h *Host) Spent() host.Account {
 	if h.Agent == nil {
 		return host.Account{}
 	}
-	return h.Agent.Thread.Spent()
+	return h.Agent.Spent()
 }
 
 // TimeOfDay returns the thread's clock as a program reads it: with a call that

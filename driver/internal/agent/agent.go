@@ -28,7 +28,7 @@ import (
 // and its VIs, and serves requests one after another. It runs on the node's
 // thread of rank 0, in one goroutine.
 type Agent struct {
-	Thread  *host.Thread
+	thread  *host.Thread
 	memory  *mem.Memory
 	device  device
 	costs   host.CostModel
@@ -50,10 +50,9 @@ type Agent struct {
 	frames   int                                       // of the node
 	programs int                                       // that have not left yet
 	resident bool                                      // stays when no program is left
-	Offers   [call.ReplySlots]atomic.Pointer[Protocol] // of the threads that call AttachProtocol
-	Config   Config
-	End      *call.End
-	Only     *process // of an agent that is not resident
+	offers   [call.ReplySlots]atomic.Pointer[Protocol] // of the threads that call AttachProtocol
+	config   Config
+	client   call.Client // the programs of this process, unless the agent is resident
 	fatal    error
 
 	mu        sync.Mutex // guards the fields below, which the owner of a resident agent uses too
@@ -99,8 +98,8 @@ type waitingThread struct {
 }
 
 func (a *Agent) now() int64 {
-	if a.Thread.Timed() {
-		return int64(a.Thread.Now())
+	if a.thread.Timed() {
+		return int64(a.thread.Now())
 	}
 	return time.Since(a.started).Nanoseconds() * int64(host.Nanosecond)
 }
@@ -130,7 +129,7 @@ func (a *Agent) start(regions int) error {
 	cookie := a.random
 	cookie ^= host.SplitMix(a.now())
 	timing := connect.DefaultTiming
-	if !a.Thread.Timed() {
+	if !a.thread.Timed() {
 		// In wall time the simulated fabric is far slower than a real one.
 		timing.First, timing.Limit = int64(50*host.Millisecond), int64(host.Second)
 	}
@@ -167,7 +166,7 @@ func (a *Agent) step() error {
 	if next := min(a.engine.Next(), int64(a.device.deadline())); next != connect.Never {
 		timeout = host.Time(max(next-a.now(), 0))
 	}
-	wake, err := a.Thread.WaitEvent(timeout)
+	wake, err := a.thread.WaitEvent(timeout)
 	if err != nil {
 		return err
 	}
@@ -215,12 +214,12 @@ func (a *Agent) close() error {
 // Answers the requests that are left in the mailbox.
 func (a *Agent) refuse(why error) {
 	for {
-		m, ok, err := a.Thread.Receive(0)
+		m, ok, err := a.thread.Receive(0)
 		if err != nil || !ok {
 			return
 		}
 		if q, err := call.Decode(m.Data); err == nil && q.Op != call.OpBye && q.Op != call.OpAttend {
-			a.reply(m.From, q.ID, &call.Reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.Thread.ID().Node, why, host.ErrClosed))
+			a.reply(m.From, q.ID, &call.Reply{}, fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", q.Op, a.thread.ID().Node, why, host.ErrClosed))
 		}
 	}
 }
@@ -230,16 +229,16 @@ func (a *Agent) reply(to host.ThreadID, id uint32, r *call.Reply, err error) {
 	if p == nil || p.ended {
 		return // no thread waits for it any more
 	}
-	offset := p.slot(to.Rank)
+	offset := p.Slot(to.Rank)
 	call.PutReply(p.Replies.Bytes()[offset:offset+call.ReplySlot], id, r, err)
 	if err != nil {
 		a.log.Debug("rejected", "thread", to, "error", err)
 	}
-	a.broken(a.Thread.Publish(p.Replies.Physical(nil, offset, call.ReplySlot)...))
+	a.broken(a.thread.Publish(p.Replies.Physical(nil, offset, call.ReplySlot)...))
 }
 
 func (a *Agent) message(from host.ThreadID, data []byte) {
-	p, owner := a.processOf(from), from == host.ThreadID{Node: a.Thread.ID().Node, Rank: ServiceRank}
+	p, owner := a.processOf(from), from == host.ThreadID{Node: a.thread.ID().Node, Rank: ServiceRank}
 	if !owner && (p == nil || p.ended) {
 		a.log.Warn("dropped a request of a thread that is not this agent's, or not any more", "thread", from)
 		return

@@ -22,7 +22,7 @@ type cardDevice struct {
 var _ device = (*cardDevice)(nil)
 
 func (d *cardDevice) open() (err error) {
-	d.card, err = card.Open(d.agent.Thread, d.agent.memory, d.agent.costs, d.agent.frames)
+	d.card, err = card.Open(d.agent.thread, d.agent.memory, d.agent.costs, d.agent.frames)
 	return err
 }
 
@@ -98,7 +98,7 @@ func (d *cardDevice) tick() error         { return nil }
 // interrupt clears the causes before it polls for work, so that later work
 // raises the interrupt again.
 func (d *cardDevice) interrupt(take func(frame []byte), notified func(layout.NotifyKind, int)) (bool, error) {
-	if err := d.agent.Thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt); err != nil {
+	if err := d.agent.thread.SpendInService(host.LayerInterrupt, d.agent.costs.Interrupt); err != nil {
 		return false, err
 	}
 	causes, err := d.card.Read(layout.RegisterInterruptStatusOffset)

@@ -58,7 +58,7 @@ func (a *Agent) ring(p *process, entries uint64) (*mem.Buffer, uint32, error) {
 }
 
 func (a *Agent) spendPin(b *mem.Buffer) error {
-	return a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(b.Address(), uint64(b.Len()))))
 }
 
 func (a *Agent) unpin(p *process, b *mem.Buffer) error {

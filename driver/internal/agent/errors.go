@@ -46,7 +46,7 @@ func (a *Agent) showErrors(of *nic) {
 		}
 	}
 	mem.StoreUint64(p.Statuses.Bytes()[at:], uint64(oldest))
-	a.broken(a.Thread.Publish(p.Statuses.Physical(nil, at, 8)...))
+	a.broken(a.thread.Publish(p.Statuses.Physical(nil, at, 8)...))
 }
 
 // report queues an asynchronous error for the program that owns the VI. The
@@ -66,7 +66,7 @@ func (a *Agent) report(n *nic, e call.AsyncError) {
 }
 
 func (a *Agent) queueError(n *nic, e call.AsyncError) {
-	n.errors = append(n.errors, queuedError{e, a.Thread.Now()})
+	n.errors = append(n.errors, queuedError{e, a.thread.Now()})
 	if len(n.errors) == 1 {
 		a.showErrors(n)
 	}

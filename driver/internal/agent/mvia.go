@@ -68,7 +68,7 @@ func newMvia(a *Agent) *MVIA {
 }
 
 func (m *MVIA) open() (err error) {
-	t := m.agent.Thread
+	t := m.agent.thread
 	if !t.Timed() {
 		return fmt.Errorf("driver: start device '%s' of node %d in free mode: code of its kernel counts on threads that take turns, which they do in timed mode only: %w",
 			DeviceMvia, t.ID().Node, host.ErrInvalidParameter)
@@ -82,14 +82,14 @@ func (m *MVIA) open() (err error) {
 
 func (m *MVIA) start() error {
 	m.engine.SetMAC(m.agent.mac)
-	return m.Ethernet.Start(m.agent.Thread, m.agent.mac)
+	return m.Ethernet.Start(m.agent.thread, m.agent.mac)
 }
 
 func (m *MVIA) stop() error {
 	if err := m.await("the last sends", func() bool { return m.engine.Finished(m.engine.Begun()) }); err != nil {
 		return err
 	}
-	return m.Ethernet.Stop(m.agent.Thread)
+	return m.Ethernet.Stop(m.agent.thread)
 }
 
 func (m *MVIA) identity() card.Identity {
@@ -133,7 +133,7 @@ func (m *MVIA) change(h att.Handle, tag uint16, rights uint8) (bool, error) {
 // await waits until the NIC has read the frames that the agent must not leave
 // behind. It does not wait for the NIC's interrupt, which may be late.
 func (m *MVIA) await(what string, done func() bool) error {
-	t := m.agent.Thread
+	t := m.agent.thread
 	for waited := host.Time(0); ; waited += drainLook {
 		if err := m.Ethernet.Reap(t); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (m *MVIA) viCommand(op layout.CommandOpcode, index int, fill func(layout.VI
 	if fill != nil {
 		fill(context)
 	}
-	if _, s := m.engine.Command(m.agent.Thread, op, uint32(index), context); s != layout.CommandStatusDone {
+	if _, s := m.engine.Command(m.agent.thread, op, uint32(index), context); s != layout.CommandStatusDone {
 		return &card.CommandError{Opcode: op, Index: uint32(index), Status: s}
 	}
 	return m.failed
@@ -183,18 +183,18 @@ func (m *MVIA) arm(kind layout.NotifyKind, index int) error {
 }
 
 func (m *MVIA) send(frame []byte) error {
-	return m.Ethernet.Transmit(m.agent.Thread, frame, nil, nil)
+	return m.Ethernet.Transmit(m.agent.thread, frame, nil, nil)
 }
 
 // counter adds the NIC's counter and M-VIA's: the NIC's counters have the
 // card's numbers, and M-VIA counts other events.
 func (m *MVIA) counter(n layout.Counter) (uint32, error) {
-	v, err := m.Ethernet.Counter(m.agent.Thread, layout.NICCounter(n))
+	v, err := m.Ethernet.Counter(m.agent.thread, layout.NICCounter(n))
 	return m.counts[n] + v, err
 }
 
 func (m *MVIA) interrupt(take func(frame []byte), _ func(layout.NotifyKind, int)) (bool, error) {
-	t := m.agent.Thread
+	t := m.agent.thread
 	if err := t.SpendInService(host.LayerInterrupt, m.costs.Interrupt); err != nil {
 		return false, err
 	}
@@ -252,7 +252,7 @@ func (m *MVIA) deadline() host.Time {
 }
 
 func (m *MVIA) tick() error {
-	t := m.agent.Thread
+	t := m.agent.thread
 	for _, p := range m.protocols {
 		if p.Deadline() <= t.Now() {
 			if err := p.Timer(t); err != nil {
@@ -277,10 +277,10 @@ func (m *MVIA) tick() error {
 
 // attend has the agent run the work at the end of its step.
 func (m *MVIA) attend(t *host.Thread) error {
-	if t == m.agent.Thread {
+	if t == m.agent.thread {
 		return nil // it runs that work anyway
 	}
-	return t.Send(m.agent.Thread.ID(), call.Encode(&call.Request{Op: call.OpAttend}))
+	return t.Send(m.agent.thread.ID(), call.Encode(&call.Request{Op: call.OpAttend}))
 }
 
 // The methods below also run on threads of programs.

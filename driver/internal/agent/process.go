@@ -32,19 +32,16 @@ const MaxThreads = call.ReplySlots
 // An object belongs to a NIC handle, and so to a process; the names in a
 // request are resolved among the process's own handles only.
 type process struct {
-	id       int
-	name     string
-	pid      int
-	since    time.Time
-	first    int // rank of its first thread
-	Ranks    int
-	memory   *mem.Memory
-	Replies  *mem.Buffer // a slot for each thread
-	Statuses *mem.Buffer
-	grant    func(page int, on bool) error // of doorbell pages; nil = all are granted
-	uses     uses
-	ended    bool // it gets no more replies and status
-	left     bool // it has left, and everything is reclaimed; guarded by the agent's mu
+	id     int
+	name   string
+	pid    int
+	since  time.Time
+	memory *mem.Memory
+	call.Client
+	grant func(page int, on bool) error // of doorbell pages; nil = all are granted
+	uses  uses
+	ended bool // it gets no more replies and status
+	left  bool // it has left, and everything is reclaimed; guarded by the agent's mu
 }
 
 func (p *process) prepare() (err error) {
@@ -60,20 +57,14 @@ func (p *process) prepare() (err error) {
 	return nil
 }
 
-func (p *process) slot(rank int) int { return (rank - p.first) * call.ReplySlot }
-
-func (p *process) has(rank int) bool {
-	return rank > call.AgentRank && rank >= p.first && rank < p.first+p.Ranks
-}
-
 func (a *Agent) processOf(from host.ThreadID) *process {
-	if from.Node != a.Thread.ID().Node {
+	if from.Node != a.thread.ID().Node {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range a.processes {
-		if p.has(from.Rank) {
+		if p.Has(from.Rank) {
 			return p
 		}
 	}
@@ -85,7 +76,7 @@ func (a *Agent) show(p *process, at int, v uint32) {
 		return
 	}
 	mem.StoreUint32(p.Statuses.Bytes()[at:], v)
-	a.broken(a.Thread.Publish(p.Statuses.Physical(nil, at, 4)...))
+	a.broken(a.thread.Publish(p.Statuses.Physical(nil, at, 4)...))
 }
 
 func (p *process) shown(at int) uint32 {
@@ -162,13 +153,13 @@ type Entry struct {
 // Enter registers a process with a resident agent, before its first request.
 func (a *Agent) Enter(c ProcessConfig) (Entry, error) {
 	fail := func(err error) (Entry, error) {
-		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, a.End.Node, err)
+		return Entry{}, fmt.Errorf("driver: enter process '%s' (%d) at node %d: %w", c.Name, c.Pid, a.client.End.Node, err)
 	}
 	if c.Memory == nil || c.Ranks < 1 || c.Ranks > MaxThreads || c.FirstRank <= call.AgentRank || c.FirstRank+c.Ranks > ServiceRank || a.MVIA() != nil || !a.resident {
-		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, a.Config.Device, host.ErrInvalidParameter))
+		return fail(fmt.Errorf("%d threads from rank %d on, memory given: %v, device '%s': %w", c.Ranks, c.FirstRank, c.Memory != nil, a.config.Device, host.ErrInvalidParameter))
 	}
 	p := &process{
-		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), first: c.FirstRank, Ranks: c.Ranks, memory: c.Memory, grant: c.Grant,
+		id: c.ID, name: c.Name, pid: c.Pid, since: time.Now(), Client: call.Client{First: c.FirstRank, Ranks: c.Ranks}, memory: c.Memory, grant: c.Grant,
 		uses: a.quota.uses(),
 	}
 	if err := p.prepare(); err != nil {
@@ -177,8 +168,8 @@ func (a *Agent) Enter(c ProcessConfig) (Entry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.processes {
-		if o.id == p.id || p.first < o.first+o.Ranks && o.first < p.first+p.Ranks {
-			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.first, p.first+p.Ranks-1, o.name, host.ErrInUse))
+		if o.id == p.id || p.First < o.First+o.Ranks && o.First < p.First+p.Ranks {
+			return fail(fmt.Errorf("id %d, ranks %d to %d: process '%s' has some of these: %w", p.id, p.First, p.First+p.Ranks-1, o.name, host.ErrInUse))
 		}
 	}
 	a.processes = append(a.processes, p)
@@ -191,9 +182,9 @@ func (a *Agent) Enter(c ProcessConfig) (Entry, error) {
 // ServiceRank. An unknown process is no error.
 func (a *Agent) Reclaim(t *host.Thread, id int) error {
 	fail := func(err error) error {
-		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, a.End.Node, err)
+		return fmt.Errorf("driver: reclaim what process %d had at node %d: %w", id, a.client.End.Node, err)
 	}
-	if t.ID() != (host.ThreadID{Node: a.End.Node, Rank: ServiceRank}) {
+	if t.ID() != (host.ThreadID{Node: a.client.End.Node, Rank: ServiceRank}) {
 		return fail(fmt.Errorf("on thread %v, want rank %d: %w", t.ID(), ServiceRank, host.ErrInvalidParameter))
 	}
 	a.mu.Lock()
@@ -206,15 +197,15 @@ func (a *Agent) Reclaim(t *host.Thread, id int) error {
 	if done == nil {
 		return nil
 	}
-	if err := t.Send(host.ThreadID{Node: a.End.Node, Rank: call.AgentRank}, call.Encode(&call.Request{Op: call.OpReclaim, Object: uint32(id)})); err != nil {
+	if err := t.Send(host.ThreadID{Node: a.client.End.Node, Rank: call.AgentRank}, call.Encode(&call.Request{Op: call.OpReclaim, Object: uint32(id)})); err != nil {
 		return fail(err)
 	}
 	for t.Timed() { // the thread must not stop time
 		select {
 		case <-done:
 			return nil
-		case <-a.End.Done:
-			return fail(a.End.Gone(call.OpReclaim))
+		case <-a.client.End.Done:
+			return fail(a.client.End.Gone(call.OpReclaim))
 		default:
 		}
 		if err := t.Sleep(reclaimPeriod); err != nil {
@@ -224,8 +215,8 @@ func (a *Agent) Reclaim(t *host.Thread, id int) error {
 	select {
 	case <-done:
 		return nil
-	case <-a.End.Done:
-		return fail(a.End.Gone(call.OpReclaim))
+	case <-a.client.End.Done:
+		return fail(a.client.End.Gone(call.OpReclaim))
 	case <-t.Context().Done():
 		return fail(context.Cause(t.Context()))
 	}

@@ -45,11 +45,18 @@ type Link interface {
 	Reschedule(t *host.Thread) error
 }
 
+// OfferProtocol keeps a protocol until the thread of that rank attaches it.
+func (a *Agent) OfferProtocol(rank int, p Protocol) {
+	if rank > call.AgentRank && rank < call.ReplySlots {
+		a.offers[rank].Store(&p)
+	}
+}
+
 // attach takes the protocol that a thread offers.
 func (a *Agent) attach(from host.ThreadID) error {
 	var p Protocol
 	if from.Rank < call.ReplySlots {
-		if offered := a.Offers[from.Rank].Swap(nil); offered != nil {
+		if offered := a.offers[from.Rank].Swap(nil); offered != nil {
 			p = *offered
 		}
 	}

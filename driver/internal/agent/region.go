@@ -98,7 +98,7 @@ func (a *Agent) register(n *nic, q *call.Request, r *call.Reply) error {
 	unpin := func(err error) error {
 		return errors.Join(err, memory.Unpin(bridge.UseRegion, q.Address, q.Length))
 	}
-	if err := a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
+	if err := a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(len(pages))); err != nil {
 		return err
 	}
 	g, err := a.table.Register(att.Region{
@@ -154,7 +154,7 @@ func (a *Agent) forget(n *nic, g *region) error {
 	if err := n.process.memory.Unpin(bridge.UseRegion, g.address, g.length); err != nil {
 		return err
 	}
-	return a.Thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
+	return a.thread.Spend(host.LayerAgent, a.costs.PinPage*host.Time(att.PagesOf(g.address, g.length)))
 }
 
 func (a *Agent) modifyRegion(n *nic, q *call.Request) error {

@@ -64,8 +64,6 @@ func Start(t *host.Thread, c Config) (*Agent, error) {
 		return nil, fmt.Errorf("driver: start the agent of node %d on rank %d, memory given: %v: rank %d and the node's memory are needed: %w",
 			node, t.ID().Rank, c.Memory != nil, call.AgentRank, host.ErrInvalidParameter)
 	}
-	c.Device = cmp.Or(c.Device, DeviceHvia)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Regions = cmp.Or(c.Regions, defaultRegions)
 	if err := c.Device.Check(); err != nil {
 		return nil, fmt.Errorf("driver: start the agent of node %d: %w", node, err)
@@ -84,21 +82,21 @@ func Start(t *host.Thread, c Config) (*Agent, error) {
 		return nil, fmt.Errorf("start the agent of node %d: %w", node, err)
 	}
 	a := &Agent{
-		Config: c, Thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", node), mac: NodeMAC(node), started: time.Now(),
+		config: c, thread: t, memory: c.Memory, costs: c.Costs, log: c.Logger.With("node", node), mac: NodeMAC(node), started: time.Now(),
 		nics: map[uint32]*nic{}, tags: map[uint16]*tag{}, programs: cmp.Or(c.Programs, 1), resident: c.Resident, settings: settings, quota: c.Quota,
 		frames: max(c.Frames, c.Memory.Frames()), reclaimed: map[int]chan struct{}{},
-		random: host.SplitMix(c.Seed) ^ host.SplitMix(uint64(node)<<32), End: call.NewEnd(node),
+		random: host.SplitMix(c.Seed) ^ host.SplitMix(uint64(node)<<32), client: call.Client{End: call.NewEnd(node)},
 	}
 	a.device = &cardDevice{agent: a}
 	if c.Device == DeviceMvia {
 		a.device = newMvia(a)
 	}
 	if !c.Resident {
-		a.Only = &process{name: "this process", Ranks: call.ReplySlots, memory: c.Memory, uses: c.Quota.uses()}
-		if err := a.Only.prepare(); err != nil {
+		only := &process{name: "this process", Client: call.Client{Ranks: call.ReplySlots, End: a.client.End}, memory: c.Memory, uses: c.Quota.uses()}
+		if err := only.prepare(); err != nil {
 			return nil, err
 		}
-		a.processes = []*process{a.Only}
+		a.processes, a.client = []*process{only}, only.Client
 	}
 	go a.run()
 	return a, nil
@@ -106,25 +104,31 @@ func Start(t *host.Thread, c Config) (*Agent, error) {
 
 // run serves until the agent's end, and reports it.
 func (a *Agent) run() {
-	err := a.start(a.Config.Regions)
+	err := a.start(a.config.Regions)
 	if err == nil {
 		err = a.serve()
 	} else {
 		a.refuse(err)
 	}
 	switch {
-	case err != nil && a.resident && (a.Thread.Context().Err() != nil || errors.Is(err, bridge.ErrClosed)):
+	case err != nil && a.resident && (a.thread.Context().Err() != nil || errors.Is(err, bridge.ErrClosed)):
 		a.log.Debug("the kernel agent ended with its fabric", "error", err)
 	case err != nil:
 		a.log.Error("the kernel agent ended", "error", err)
 	}
 	// Every other call reports the run's end too.
-	if detach := a.Thread.Detach(); err == nil && detach != nil {
+	if detach := a.thread.Detach(); err == nil && detach != nil {
 		err = detach
 	}
-	a.End.Err = err
-	close(a.End.Done)
+	a.client.End.Err = err
+	close(a.client.End.Done)
 }
+
+// Client returns what the programs of the agent's own process call it with.
+func (a *Agent) Client() call.Client { return a.client }
+
+// Spent returns the agent's account.
+func (a *Agent) Spent() host.Account { return a.thread.Spent() }
 
 // MVIA returns the agent's device if that is M-VIA, else nil.
 func (a *Agent) MVIA() *MVIA {

@@ -220,7 +220,7 @@ func (a *Agent) fail(index int) {
 		return
 	}
 	linger := int64(a.settings.linger)
-	if !a.Thread.Timed() {
+	if !a.thread.Timed() {
 		linger *= freeLinger
 	}
 	if v.reliable() && a.engine.Break(a.now(), index, linger) {

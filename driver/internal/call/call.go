@@ -257,6 +257,22 @@ type End struct {
 
 func NewEnd(node int) *End { return &End{Node: node, Done: make(chan struct{})} }
 
+// Client is a process as its agent serves it.
+type Client struct {
+	First, Ranks int         // of the threads that may call the agent
+	Replies      *mem.Buffer // a slot for each of them
+	Statuses     *mem.Buffer // the status page
+	End          *End        // of the agent
+}
+
+// Has reports whether a thread may call the agent.
+func (c *Client) Has(rank int) bool {
+	return rank > AgentRank && rank >= c.First && rank < c.First+c.Ranks
+}
+
+// Slot returns the offset of a thread's slot in Replies.
+func (c *Client) Slot(rank int) int { return (rank - c.First) * ReplySlot }
+
 func (e *End) Gone(op Operation) error {
 	if e.Err != nil {
 		return fmt.Errorf("driver: %v: the agent of node %d has ended: %w: %w", op, e.Node, e.Err, host.ErrClosed)
