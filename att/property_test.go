@@ -23,6 +23,14 @@ func (k known) where(va uint64) uint32 {
 	return k.r.Pages[va/PageSize-k.r.Start/PageSize] + uint32(va%PageSize)
 }
 
+// tableModel is a table and what it must contain.
+type tableModel struct {
+	table         *Table
+	limit         int
+	live, retired []known
+	given         map[Handle]bool
+}
+
 // A table under random operations matches plain arithmetic on page numbers.
 func TestTableProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,100 +39,105 @@ func TestTableProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var live, retired []known
-		given := map[Handle]bool{}
+		m := &tableModel{table: table, limit: int(limit), given: map[Handle]bool{}}
 		t.Repeat(map[string]func(*rapid.T){
-			"register": func(t *rapid.T) {
-				start := rapid.Uint64Range(1, 1<<40).Draw(t, "start")
-				length := rapid.Uint64Range(1, 5*PageSize).Draw(t, "length")
-				r := Region{Start: start, Length: length, Tag: uint16(rapid.IntRange(0, 3).Draw(t, "tag")), RDMAWrite: rapid.Bool().Draw(t, "write")}
-				for range PagesOf(start, length) {
-					r.Pages = append(r.Pages, rapid.Uint32().Draw(t, "page")&^(PageSize-1))
-				}
-				reg, err := table.Register(r)
-				if len(live)+len(retired) == int(limit) {
-					if !errors.Is(err, ErrNoSlot) {
-						t.Fatalf("register in a full table: %v", err)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				if given[reg.Handle] || reg.Handle == 0 {
-					t.Fatalf("handle %v was given before, or is 0", reg.Handle)
-				}
-				if reg.Entry.Check() != nil || reg.Entry.Length() != length {
-					t.Fatalf("entry %+v: %v, length %d of %d", reg.Entry, reg.Entry.Check(), reg.Entry.Length(), length)
-				}
-				given[reg.Handle] = true
-				live = append(live, known{r, reg})
-			},
-			"invalidate": func(t *rapid.T) {
-				if len(live) == 0 {
-					t.Skip("nothing is registered")
-				}
-				i := rapid.IntRange(0, len(live)-1).Draw(t, "which")
-				if err := table.Invalidate(live[i].reg.Handle); err != nil {
-					t.Fatal(err)
-				}
-				retired = append(retired, live[i])
-				live = append(live[:i], live[i+1:]...)
-			},
-			"release": func(t *rapid.T) {
-				if len(retired) == 0 {
-					t.Skip("nothing is retired")
-				}
-				i := rapid.IntRange(0, len(retired)-1).Draw(t, "which")
-				if err := table.Release(retired[i].reg.Handle); err != nil {
-					t.Fatal(err)
-				}
-				retired = append(retired[:i], retired[i+1:]...)
-			},
-			"translate": func(t *rapid.T) {
-				if len(live) == 0 {
-					t.Skip("nothing is registered")
-				}
-				k := live[rapid.IntRange(0, len(live)-1).Draw(t, "which")]
-				va := k.r.Start + rapid.Uint64Range(0, k.r.Length+1).Draw(t, "offset") - 1
-				n := rapid.Uint32Range(1, 3*PageSize).Draw(t, "bytes")
-				got, err := table.Translate(k.reg.Handle, va, n, k.r.Tag, layout.AttAccessLocal)
-				inside := va >= k.r.Start && va-k.r.Start+uint64(n) <= k.r.Length
-				if inside != (err == nil) {
-					t.Fatalf("%d bytes at %#x in %#x+%d: %v", n, va, k.r.Start, k.r.Length, err)
-				}
-				if inside && got.Address != k.where(va) {
-					t.Fatalf("%#x lies at %#x, got %#x", va, k.where(va), got.Address)
-				}
-				if inside {
-					end := min(va/PageSize*PageSize+PageSize, k.r.Start+k.r.Length)
-					if uint64(got.Bytes) != end-va {
-						t.Fatalf("%#x: %d bytes follow in the page, got %d", va, end-va, got.Bytes)
-					}
-				}
-			},
-			"": func(t *rapid.T) {
-				if table.Len() != len(live) {
-					t.Fatalf("%d regions, table says %d", len(live), table.Len())
-				}
-				for h := range given {
-					alive := false
-					for _, k := range live {
-						alive = alive || k.reg.Handle == h
-					}
-					_, err := table.Translate(h, 0, 0, 0, layout.AttAccessLocal)
-					if errors.Is(err, ErrHandle) == alive {
-						t.Fatalf("handle %v alive %v: %v", h, alive, err)
-					}
-				}
-				var runs []extent
-				for _, k := range append(append([]known(nil), live...), retired...) {
-					runs = append(runs, extent{(k.reg.Entry.Level2Address - layout.AttLevel2Base) / layout.AttLevel2Size, k.reg.Entry.Pages})
-				}
-				wholeSpace(t, runs, table.level2.free, layout.AttLevel2Count)
-			},
+			"register": m.register, "invalidate": m.invalidate, "release": m.release, "translate": m.translate, "": m.check,
 		})
 	})
+}
+
+func (m *tableModel) register(t *rapid.T) {
+	start := rapid.Uint64Range(1, 1<<40).Draw(t, "start")
+	length := rapid.Uint64Range(1, 5*PageSize).Draw(t, "length")
+	r := Region{Start: start, Length: length, Tag: uint16(rapid.IntRange(0, 3).Draw(t, "tag")), RDMAWrite: rapid.Bool().Draw(t, "write")}
+	for range PagesOf(start, length) {
+		r.Pages = append(r.Pages, rapid.Uint32().Draw(t, "page")&^(PageSize-1))
+	}
+	reg, err := m.table.Register(r)
+	if len(m.live)+len(m.retired) == m.limit {
+		if !errors.Is(err, ErrNoSlot) {
+			t.Fatalf("register in a full table: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.given[reg.Handle] || reg.Handle == 0 {
+		t.Fatalf("handle %v was given before, or is 0", reg.Handle)
+	}
+	if reg.Entry.Check() != nil || reg.Entry.Length() != length {
+		t.Fatalf("entry %+v: %v, length %d of %d", reg.Entry, reg.Entry.Check(), reg.Entry.Length(), length)
+	}
+	m.given[reg.Handle] = true
+	m.live = append(m.live, known{r, reg})
+}
+
+func (m *tableModel) invalidate(t *rapid.T) {
+	if len(m.live) == 0 {
+		t.Skip("nothing is registered")
+	}
+	i := rapid.IntRange(0, len(m.live)-1).Draw(t, "which")
+	if err := m.table.Invalidate(m.live[i].reg.Handle); err != nil {
+		t.Fatal(err)
+	}
+	m.retired = append(m.retired, m.live[i])
+	m.live = append(m.live[:i], m.live[i+1:]...)
+}
+
+func (m *tableModel) release(t *rapid.T) {
+	if len(m.retired) == 0 {
+		t.Skip("nothing is retired")
+	}
+	i := rapid.IntRange(0, len(m.retired)-1).Draw(t, "which")
+	if err := m.table.Release(m.retired[i].reg.Handle); err != nil {
+		t.Fatal(err)
+	}
+	m.retired = append(m.retired[:i], m.retired[i+1:]...)
+}
+
+func (m *tableModel) translate(t *rapid.T) {
+	if len(m.live) == 0 {
+		t.Skip("nothing is registered")
+	}
+	k := m.live[rapid.IntRange(0, len(m.live)-1).Draw(t, "which")]
+	va := k.r.Start + rapid.Uint64Range(0, k.r.Length+1).Draw(t, "offset") - 1
+	n := rapid.Uint32Range(1, 3*PageSize).Draw(t, "bytes")
+	got, err := m.table.Translate(k.reg.Handle, va, n, k.r.Tag, layout.AttAccessLocal)
+	inside := va >= k.r.Start && va-k.r.Start+uint64(n) <= k.r.Length
+	if inside != (err == nil) {
+		t.Fatalf("%d bytes at %#x in %#x+%d: %v", n, va, k.r.Start, k.r.Length, err)
+	}
+	if inside && got.Address != k.where(va) {
+		t.Fatalf("%#x lies at %#x, got %#x", va, k.where(va), got.Address)
+	}
+	if inside {
+		end := min(va/PageSize*PageSize+PageSize, k.r.Start+k.r.Length)
+		if uint64(got.Bytes) != end-va {
+			t.Fatalf("%#x: %d bytes follow in the page, got %d", va, end-va, got.Bytes)
+		}
+	}
+}
+
+func (m *tableModel) check(t *rapid.T) {
+	if m.table.Len() != len(m.live) {
+		t.Fatalf("%d regions, table says %d", len(m.live), m.table.Len())
+	}
+	for h := range m.given {
+		alive := false
+		for _, k := range m.live {
+			alive = alive || k.reg.Handle == h
+		}
+		_, err := m.table.Translate(h, 0, 0, 0, layout.AttAccessLocal)
+		if errors.Is(err, ErrHandle) == alive {
+			t.Fatalf("handle %v alive %v: %v", h, alive, err)
+		}
+	}
+	var runs []extent
+	for _, k := range append(append([]known(nil), m.live...), m.retired...) {
+		runs = append(runs, extent{(k.reg.Entry.Level2Address - layout.AttLevel2Base) / layout.AttLevel2Size, k.reg.Entry.Pages})
+	}
+	wholeSpace(t, runs, m.table.level2.free, layout.AttLevel2Count)
 }
 
 // wholeSpace checks that used and free runs tile the space and that free

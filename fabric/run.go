@@ -154,65 +154,65 @@ func (m machines) Memory(node int, seed uint64) (*mem.Memory, error) {
 	return mem.New(mem.Config{Fd: raw.FD, Frames: raw.Frames, Use: raw, Seed: seed})
 }
 
-// RunOn runs programs on a running fabric. A process that hosts only some nodes
-// passes all programs, with a nil Main for those that run elsewhere. Programs
-// of one node must be in one process.
-func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
-	programs = named(programs)
+// job is a program on its thread and its node's host.
+type job struct {
+	program Program
+	thread  *host.Thread
+	host    *driver.Host
+}
+
+// start starts the nodes of the programs that run here and attaches a thread
+// for each program. After an error it returns what it has started.
+func start(ctx context.Context, f Fabric, c RunConfig, programs []Program) (jobs []job, nodes []*driver.Host, err error) {
 	here := map[int]int{} // programs of this process by node
 	for _, p := range programs {
 		if p.Main != nil {
 			here[p.Node]++
 		}
 	}
+	hosts, ranks := map[int]*driver.Host{}, map[int]int{}
+	for _, p := range programs {
+		ranks[p.Node]++
+		if p.Main == nil {
+			continue
+		}
+		h := hosts[p.Node]
+		if h == nil {
+			if h, err = startNode(ctx, f, c, p.Node, here[p.Node]); err != nil {
+				return jobs, nodes, err
+			}
+			hosts[p.Node], nodes = h, append(nodes, h)
+		}
+		t, err := f.Attach(ctx, host.ThreadID{Node: p.Node, Rank: ranks[p.Node]}, p.Name)
+		if err != nil {
+			return jobs, nodes, err
+		}
+		t.OnSpend(c.Spending)
+		jobs = append(jobs, job{p, t, h})
+	}
+	return jobs, nodes, nil
+}
+
+// RunOn runs programs on a running fabric. A process that hosts only some nodes
+// passes all programs, with a nil Main for those that run elsewhere. Programs
+// of one node must be in one process.
+func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-
-	hosts := map[int]*driver.Host{}
-	ranks := map[int]int{}
-	var agents []*driver.Host
-	var failed []error
-	type job struct {
-		program Program
-		thread  *host.Thread
-		host    *driver.Host
-	}
-	var jobs []job
-	start := func() error {
-		for _, p := range programs {
-			ranks[p.Node]++
-			if p.Main == nil {
-				continue
-			}
-			h := hosts[p.Node]
-			if h == nil {
-				var err error
-				if h, err = startNode(ctx, f, c, p.Node, here[p.Node]); err != nil {
-					return err
-				}
-				hosts[p.Node], agents = h, append(agents, h)
-			}
-			t, err := f.Attach(ctx, host.ThreadID{Node: p.Node, Rank: ranks[p.Node]}, p.Name)
-			if err != nil {
-				return err
-			}
-			t.OnSpend(c.Spending)
-			jobs = append(jobs, job{p, t, h})
-		}
-		return nil
-	}
-	if err := start(); err != nil {
+	jobs, nodes, err := start(ctx, f, c, named(programs))
+	if err != nil {
 		cancel(err)
 		for _, j := range jobs {
 			_ = j.thread.Detach() // the run has failed
 		}
-		for _, h := range agents {
+		for _, h := range nodes {
 			_ = h.Wait()
 			h.Memory().Close()
 		}
 		return err
 	}
 
+	var failed []error
 	var mu sync.Mutex
 	var programsDone sync.WaitGroup
 	fail := func(err error) {
@@ -240,7 +240,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 		})
 	}
 	programsDone.Wait()
-	for _, h := range agents {
+	for _, h := range nodes {
 		if err := h.Wait(); err != nil && len(failed) == 0 {
 			failed = append(failed, err)
 		}

@@ -135,134 +135,153 @@ func TestEthernetFrames(t *testing.T) {
 	}
 }
 
+const (
+	frameSenders = 2 // threads of node 0
+	senderFrames = 400
+)
+
+// frameTraffic is the state of ethernetFrames.
+type frameTraffic struct {
+	*lan
+	mode sim.Mode
+	mu   sync.Mutex
+	done int          // frames read by the NIC
+	next map[byte]int // frames received, by sender
+}
+
 func ethernetFrames(t *testing.T, mode sim.Mode) {
-	const senders, frames = 2, 400
-	l := startLan(t, mode, 1+senders, nil)
-	var mu sync.Mutex
-	done := 0
-	next := map[byte]int{} // frames received, by sender
-	send := func(t *host.Thread) error {
-		if err := t.Barrier(1, 2+2*senders); err != nil {
-			return err
-		}
-		e, m := l.nic[0], l.memory[0]
-		random := rand.New(rand.NewPCG(uint64(t.ID().Rank), 7))
-		b, err := m.Allocate(8*mem.PageBytes, mem.Single)
-		if err != nil {
-			return err
-		}
-		if _, err := m.Pin(bridge.UseRegion, b.Address(), uint64(b.Len())); err != nil {
-			return err
-		}
-		for i := range b.Bytes() {
-			b.Bytes()[i] = byte(random.Uint32())
-		}
-		for i := range frames {
-			// Sender, number, length of the payload, its offset in the buffer.
-			length, at := random.IntN(1514-14-8+1), random.IntN(6*mem.PageBytes)
-			// In free mode the NICs are as fast as the simulator, but the
-			// receiver is not: its ring holds 255 frames.
-			for behind := true; mode == sim.Free && behind; {
-				mu.Lock()
-				behind = i-next[byte(t.ID().Rank)] > 100
-				mu.Unlock()
-				if err := t.Sleep(0); err != nil {
-					return err
-				}
-			}
-			head := append(header(0, 1), byte(t.ID().Rank), byte(i>>8), byte(i), byte(length>>8), byte(length), byte(at>>16), byte(at>>8), byte(at))
-			cut := random.IntN(length + 1)
-			body := b.Physical(nil, at, length)
-			if i%3 == 0 { // part of it in the head
-				head, body = append(head, b.Bytes()[at:at+cut]...), b.Physical(nil, at+cut, length-cut)
-			}
-			if err := e.Transmit(t, head, body, func(*host.Thread) { mu.Lock(); done++; mu.Unlock() }); err != nil {
-				return err
-			}
-		}
-		if mode == sim.Timed {
-			if got := t.Spent()[host.LayerProtocol]; got != frames*3*host.Microsecond {
-				return fmt.Errorf("%v spent on %d frames", got, frames)
-			}
-		}
-		return t.Barrier(2, 2+2*senders)
-	}
-	idle := func(t *host.Thread) error {
-		return errors.Join(t.Barrier(1, 2+2*senders), t.Barrier(2, 2+2*senders))
-	}
-	l.run(t, map[host.ThreadID]func(t *host.Thread) error{
-		{Node: 0, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, slow)
-			if err != nil {
-				return err
-			}
-			if err := idle(t); err != nil {
-				return err
-			}
-			left := t.Countdown(patience)
-			for {
-				if err := e.Reap(t); err != nil {
-					return err
-				}
-				mu.Lock()
-				all := done == senders*frames
-				mu.Unlock()
-				if all {
-					break
-				}
-				if left() <= 0 {
-					return fmt.Errorf("%d of %d frames were read", done, senders*frames)
-				}
-				if err := t.Sleep(10 * host.Microsecond); err != nil {
-					return err
-				}
-			}
-			n, err := e.Counter(t, layout.NICCounterTransmit)
-			if err != nil || n != senders*frames {
-				return fmt.Errorf("the NIC has sent %d frames (%w)", n, err)
-			}
-			return e.Stop(t)
-		},
-		{Node: 0, Rank: 1}: send, {Node: 0, Rank: 2}: send, {Node: 1, Rank: 1}: idle, {Node: 1, Rank: 2}: idle,
-		{Node: 1, Rank: 0}: func(t *host.Thread) error {
-			e, err := l.open(t, host.CostModel{})
-			if err != nil {
-				return err
-			}
-			if err := t.Barrier(1, 2+2*senders); err != nil {
-				return err
-			}
-			buffers := map[byte][]byte{}
-			if err := collect(t, e, senders*frames, func(frame []byte) error {
-				sender, i, length := frame[14], int(frame[15])<<8|int(frame[16]), int(frame[17])<<8|int(frame[18])
-				at := int(frame[19])<<16 | int(frame[20])<<8 | int(frame[21])
-				if buffers[sender] == nil {
-					// The contents of the sender's buffer.
-					random := rand.New(rand.NewPCG(uint64(sender), 7))
-					b := make([]byte, 8*mem.PageBytes)
-					for i := range b {
-						b[i] = byte(random.Uint32())
-					}
-					buffers[sender] = b
-				}
-				want := max(22+length, layout.MinFrame)
-				if i != next[sender] || len(frame) != want || !bytes.Equal(frame[22:22+length], buffers[sender][at:at+length]) {
-					return fmt.Errorf("frame %d of sender %d with %d bytes (want frame %d, %d bytes): other content", i, sender, len(frame), next[sender], want)
-				}
-				mu.Lock()
-				next[sender]++
-				mu.Unlock()
-				return nil
-			}); err != nil {
-				return err
-			}
-			if n := e.ReceiveErrors(); n != 0 {
-				return fmt.Errorf("%d receive errors", n)
-			}
-			return errors.Join(t.Barrier(2, 2+2*senders), e.Stop(t))
-		},
+	x := &frameTraffic{lan: startLan(t, mode, 1+frameSenders, nil), mode: mode, next: map[byte]int{}}
+	idle := func(t *host.Thread) error { return errors.Join(x.begin(t), x.end(t)) }
+	x.run(t, map[host.ThreadID]func(t *host.Thread) error{
+		{Node: 0, Rank: 0}: x.reap, {Node: 0, Rank: 1}: x.send, {Node: 0, Rank: 2}: x.send,
+		{Node: 1, Rank: 0}: x.receive, {Node: 1, Rank: 1}: idle, {Node: 1, Rank: 2}: idle,
 	})
-	require.Equal(t, map[byte]int{1: frames, 2: frames}, next)
+	require.Equal(t, map[byte]int{1: senderFrames, 2: senderFrames}, x.next)
+}
+
+func (x *frameTraffic) begin(t *host.Thread) error { return t.Barrier(1, 2+2*frameSenders) }
+func (x *frameTraffic) end(t *host.Thread) error   { return t.Barrier(2, 2+2*frameSenders) }
+
+// senderBytes is the contents of a sender's buffer, and its later choices.
+func senderBytes(sender byte) ([]byte, *rand.Rand) {
+	random := rand.New(rand.NewPCG(uint64(sender), 7))
+	b := make([]byte, 8*mem.PageBytes)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b, random
+}
+
+func (x *frameTraffic) send(t *host.Thread) error {
+	if err := x.begin(t); err != nil {
+		return err
+	}
+	e, m, sender := x.nic[0], x.memory[0], byte(t.ID().Rank)
+	content, random := senderBytes(sender)
+	b, err := m.Allocate(len(content), mem.Single)
+	if err != nil {
+		return err
+	}
+	if _, err := m.Pin(bridge.UseRegion, b.Address(), uint64(b.Len())); err != nil {
+		return err
+	}
+	copy(b.Bytes(), content)
+	for i := range senderFrames {
+		// Sender, number, length of the payload, its offset in the buffer.
+		length, at := random.IntN(1514-14-8+1), random.IntN(6*mem.PageBytes)
+		// In free mode the NICs are as fast as the simulator, but the receiver
+		// is not: its ring holds 255 frames.
+		for behind := true; x.mode == sim.Free && behind; {
+			x.mu.Lock()
+			behind = i-x.next[sender] > 100
+			x.mu.Unlock()
+			if err := t.Sleep(0); err != nil {
+				return err
+			}
+		}
+		head := append(header(0, 1), sender, byte(i>>8), byte(i), byte(length>>8), byte(length), byte(at>>16), byte(at>>8), byte(at))
+		cut := random.IntN(length + 1)
+		body := b.Physical(nil, at, length)
+		if i%3 == 0 { // part of it in the head
+			head, body = append(head, content[at:at+cut]...), b.Physical(nil, at+cut, length-cut)
+		}
+		if err := e.Transmit(t, head, body, func(*host.Thread) { x.mu.Lock(); x.done++; x.mu.Unlock() }); err != nil {
+			return err
+		}
+	}
+	if x.mode == sim.Timed {
+		if got := t.Spent()[host.LayerProtocol]; got != senderFrames*3*host.Microsecond {
+			return fmt.Errorf("%v spent on %d frames", got, senderFrames)
+		}
+	}
+	return x.end(t)
+}
+
+// reap waits until the NIC has read all frames.
+func (x *frameTraffic) reap(t *host.Thread) error {
+	const all = frameSenders * senderFrames
+	e, err := x.open(t, slow)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(x.begin(t), x.end(t)); err != nil {
+		return err
+	}
+	left := t.Countdown(patience)
+	for {
+		if err := e.Reap(t); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		done := x.done
+		x.mu.Unlock()
+		if done == all {
+			break
+		}
+		if left() <= 0 {
+			return fmt.Errorf("%d of %d frames were read", done, all)
+		}
+		if err := t.Sleep(10 * host.Microsecond); err != nil {
+			return err
+		}
+	}
+	n, err := e.Counter(t, layout.NICCounterTransmit)
+	if err != nil || n != all {
+		return fmt.Errorf("the NIC has sent %d frames (%w)", n, err)
+	}
+	return e.Stop(t)
+}
+
+func (x *frameTraffic) receive(t *host.Thread) error {
+	e, err := x.open(t, host.CostModel{})
+	if err != nil {
+		return err
+	}
+	if err := x.begin(t); err != nil {
+		return err
+	}
+	var buffers [1 + frameSenders][]byte
+	for sender := range buffers {
+		buffers[sender], _ = senderBytes(byte(sender))
+	}
+	if err := collect(t, e, frameSenders*senderFrames, func(frame []byte) error {
+		sender, i, length := frame[14], int(frame[15])<<8|int(frame[16]), int(frame[17])<<8|int(frame[18])
+		at := int(frame[19])<<16 | int(frame[20])<<8 | int(frame[21])
+		want := max(22+length, layout.MinFrame)
+		if i != x.next[sender] || len(frame) != want || !bytes.Equal(frame[22:22+length], buffers[sender][at:at+length]) {
+			return fmt.Errorf("frame %d of sender %d with %d bytes (want frame %d, %d bytes): other content", i, sender, len(frame), x.next[sender], want)
+		}
+		x.mu.Lock()
+		x.next[sender]++
+		x.mu.Unlock()
+		return nil
+	}); err != nil {
+		return err
+	}
+	if n := e.ReceiveErrors(); n != 0 {
+		return fmt.Errorf("%d receive errors", n)
+	}
+	return errors.Join(x.end(t), e.Stop(t))
 }
 
 // An invalid frame is rejected, and nothing of it enters the ring.

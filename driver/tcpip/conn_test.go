@@ -20,7 +20,9 @@ import (
 	"hvia/host"
 )
 
-func accept(th *host.Thread, s *Stack) (*Conn, error) {
+func accept(th *host.Thread, s *Stack) (*Conn, error) { return acceptOn(th, s, port) }
+
+func acceptOn(th *host.Thread, s *Stack, port uint16) (*Conn, error) {
 	l, err := s.Listen(th, port)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ type world struct {
 	absent  int          // ports that have not started
 	running *worldPort
 	stopped error
+	failed  []error // of programs and agents
 	trace   []tracedFrame
 }
 
@@ -328,6 +329,47 @@ func gigabit() rules {
 	return rules{costs: testCosts(), delay: 500 * host.Nanosecond, rate: 8 * host.Nanosecond}
 }
 
+func (f *world) attachThread(n *worldNode, rank int) *host.Thread {
+	p := &worldPort{w: f, id: host.ThreadID{Node: n.index, Rank: rank}, node: n, wake: make(chan bridge.Wake, 1)}
+	f.ports = append(f.ports, p)
+	f.absent++
+	return host.NewThread(f.t.Context(), p, p.id, fmt.Sprint(p.id))
+}
+
+// body runs main on a thread of the world and keeps its error.
+func (f *world) body(what string, th *host.Thread, main func() error) func() {
+	return func() {
+		if err := th.Begin(); err != nil {
+			f.t.Error(err)
+		}
+		if err := main(); err != nil {
+			f.mu.Lock()
+			f.failed = append(f.failed, fmt.Errorf("%s: %w", what, err))
+			f.mu.Unlock()
+		}
+		_ = th.Detach()
+	}
+}
+
+// leave ends one of a node's programs. The last one closes the stack, during
+// which the node still needs its agent.
+func (f *world) leave(n *worldNode, s *Stack, th *host.Thread) (err error) {
+	f.mu.Lock()
+	last := n.done == n.programs-1
+	if !last {
+		n.done++
+	}
+	f.mu.Unlock()
+	if last {
+		err = s.Close(th)
+		f.mu.Lock()
+		n.done++
+		n.kick = true
+		f.mu.Unlock()
+	}
+	return err
+}
+
 // play runs programs on nodes, each with a stack that is open until the node's
 // last program has ended, and returns the world and their errors joined.
 func play(t *testing.T, r rules, programs ...program) (*world, error) {
@@ -340,28 +382,6 @@ func play(t *testing.T, r rules, programs ...program) (*world, error) {
 	require.NoError(t, err)
 	defer memory.Close()
 	f := &world{t: t, rules: r}
-	attach := func(n *worldNode, rank int) *host.Thread {
-		p := &worldPort{w: f, id: host.ThreadID{Node: n.index, Rank: rank}, node: n, wake: make(chan bridge.Wake, 1)}
-		f.ports = append(f.ports, p)
-		f.absent++
-		return host.NewThread(t.Context(), p, p.id, fmt.Sprint(p.id))
-	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var failed []error
-	run := func(what string, th *host.Thread, g func() error) func() {
-		return func() {
-			if err := th.Begin(); err != nil {
-				t.Error(err)
-			}
-			if err := g(); err != nil {
-				mu.Lock()
-				failed = append(failed, fmt.Errorf("%s: %w", what, err))
-				mu.Unlock()
-			}
-			_ = th.Detach()
-		}
-	}
 	var start []func()
 	for i := range nodes {
 		n := &worldNode{index: i}
@@ -369,20 +389,18 @@ func play(t *testing.T, r rules, programs ...program) (*world, error) {
 		n.memory, err = memory.Memory(i, 1)
 		require.NoError(t, err)
 		defer n.memory.Close()
-		n.agent = attach(n, driver.AgentRank)
-		start = append(start, run(fmt.Sprintf("agent %d", i), n.agent, func() error { return f.serve(n) }))
+		n.agent = f.attachThread(n, driver.AgentRank)
+		start = append(start, f.body(fmt.Sprintf("agent %d", i), n.agent, func() error { return f.serve(n) }))
 		words, err := n.memory.Allocate(mem.PageBytes, mem.Single)
 		require.NoError(t, err)
 		var s *Stack
-		rank := 0
 		for j, p := range programs {
 			if p.node != i {
 				continue
 			}
 			n.programs++
-			rank++
-			th, first := attach(n, rank), rank == 1
-			start = append(start, run(fmt.Sprintf("program %d on node %d", j, i), th, func() (err error) {
+			th, first := f.attachThread(n, n.programs), n.programs == 1
+			start = append(start, f.body(fmt.Sprintf("program %d on node %d", j, i), th, func() (err error) {
 				if first { // it runs before the others of its node
 					c := Config{}
 					if r.config != nil {
@@ -393,36 +411,24 @@ func play(t *testing.T, r rules, programs ...program) (*world, error) {
 					}
 				}
 				err = p.main(th, s)
-				f.mu.Lock()
-				n.done++
-				last := n.done == n.programs
-				if last {
-					n.done-- // the agent is needed until the stack is closed
-				}
-				f.mu.Unlock()
-				if last {
-					if e := s.Close(th); err == nil {
-						err = e
-					}
-					f.mu.Lock()
-					n.done++
-					n.kick = true
-					f.mu.Unlock()
+				if e := f.leave(n, s, th); err == nil {
+					err = e
 				}
 				return err
 			}))
 		}
 		n.kick = false
 	}
+	var all sync.WaitGroup
 	for _, g := range start {
 		all.Go(g)
 	}
 	all.Wait()
-	if len(failed) == 0 {
+	if len(f.failed) == 0 {
 		return f, nil
 	}
-	slices.SortFunc(failed, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return f, fmt.Errorf("%w", joined(failed))
+	slices.SortFunc(f.failed, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return f, fmt.Errorf("%w", joined(f.failed))
 }
 
 type joined []error

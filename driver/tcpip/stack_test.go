@@ -32,11 +32,7 @@ func TestManyConnections(t *testing.T) {
 		server, client := i%2, 1-i%2
 		all = append(all,
 			program{server, func(th *host.Thread, s *Stack) error {
-				l, err := s.Listen(th, on)
-				if err != nil {
-					return err
-				}
-				c, err := l.Accept(th, host.Never)
+				c, err := acceptOn(th, s, on)
 				if err != nil {
 					return err
 				}

@@ -187,26 +187,82 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	}
 }
 
-func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err error) {
+// check rejects a request to join that this service cannot meet.
+func (s *Service) check(q hub.Request) error {
 	if want := fmt.Sprintf("%016x", layout.Hash); q.Layout != want {
-		return nil, fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
+		return fmt.Errorf("layout hash %.16s of the program, %s of the service: rebuild both from one checkout: %w", q.Layout, want, driver.ErrIdentity)
 	}
-	frames := int((q.MemoryBytes + mem.PageBytes - 1) / mem.PageBytes)
-	frames = (frames + blockFrames - 1) / blockFrames * blockFrames
 	switch {
 	case q.Node < 0 || q.Node >= len(s.nodes):
-		return nil, fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), host.ErrInvalidParameter)
+		return fmt.Errorf("node %d, the fabric has %d, counted from 0: %w", q.Node, len(s.nodes), host.ErrInvalidParameter)
 	case q.Name == "" || len(q.Name) > 100:
-		return nil, fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), host.ErrInvalidParameter)
+		return fmt.Errorf("a name of %d bytes, want 1 to 100: %w", len(q.Name), host.ErrInvalidParameter)
 	case !utf8.ValidString(q.Name) || strings.ContainsFunc(q.Name, unicode.IsControl):
-		return nil, fmt.Errorf("name %q: want UTF-8 without control characters: %w", q.Name, host.ErrInvalidParameter)
+		return fmt.Errorf("name %q: want UTF-8 without control characters: %w", q.Name, host.ErrInvalidParameter)
 	case q.MemoryBytes <= 0 || q.MemoryBytes > s.config.Fabric.MemoryBytes:
-		return nil, fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, host.ErrInvalidParameter)
+		return fmt.Errorf("%d bytes of memory, the node has %d: %w", q.MemoryBytes, s.config.Fabric.MemoryBytes, host.ErrInvalidParameter)
+	}
+	return nil
+}
+
+// seat is a process's share of its node.
+type seat struct {
+	bank        bank
+	rank, ranks int
+	thread      string // the name of a declared participant
+	seed        uint64
+}
+
+func (s *Service) takeSeat(q hub.Request) (p seat, err error) {
+	frames := int((q.MemoryBytes + mem.PageBytes - 1) / mem.PageBytes)
+	frames = (frames + blockFrames - 1) / blockFrames * blockFrames
+	declared := Participant{q.Node, q.Name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.bank, err = s.nodes[q.Node].takeBank(frames); err != nil {
+		return p, err
+	}
+	s.processes++
+	i := slices.Index(s.config.Participants, declared)
+	if i < 0 || s.joined[declared] {
+		p.rank, p.ranks, p.seed = s.nextRank[q.Node], threadsOfOne, s.config.Seed+uint64(s.processes)<<16
+		// Ranks are not reused: messages of a dead process may come late.
+		s.nextRank[q.Node] += threadsOfOne
+		return p, nil
+	}
+	// Its rank is its position among the participants of its node.
+	p.rank, p.ranks, p.thread = 1, 1, q.Name
+	for _, o := range s.config.Participants[:i] {
+		if o.Node == q.Node {
+			p.rank++
+		}
+	}
+	// The order of joins does not depend on simulated time.
+	s.joined[declared] = true
+	p.seed = s.config.Seed + uint64(q.Node)<<32 + uint64(p.rank)<<16
+	return p, nil
+}
+
+func (s *Service) giveSeat(q hub.Request, p seat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[q.Node].giveBank(p.bank)
+	if p.thread != "" {
+		delete(s.joined, Participant{q.Node, q.Name})
+	}
+}
+
+func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err error) {
+	if err := s.check(q); err != nil {
+		return nil, err
+	}
+	p, err := s.takeSeat(q)
+	if err != nil {
+		return nil, err
 	}
 	n := s.nodes[q.Node]
-	declared := Participant{q.Node, q.Name}
-	m := &member{name: q.Name, pid: pid, since: time.Now(), node: n, conn: c}
-	var undo []func()
+	m := &member{name: q.Name, pid: pid, since: time.Now(), node: n, conn: c, bank: p.bank}
+	undo := []func(){func() { s.giveSeat(q, p) }}
 	defer func() {
 		if err != nil {
 			for _, f := range slices.Backward(undo) {
@@ -214,38 +270,9 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 			}
 		}
 	}()
-	s.mu.Lock()
-	rank, ranks, thread := s.nextRank[q.Node], threadsOfOne, ""
-	if i := slices.Index(s.config.Participants, declared); i >= 0 && !s.joined[declared] {
-		// Its rank is its position among the participants of its node.
-		rank, ranks, thread = 1, 1, q.Name
-		for _, p := range s.config.Participants[:i] {
-			if p.Node == q.Node {
-				rank++
-			}
-		}
-	}
-	if m.bank, err = n.takeBank(frames); err != nil {
-		s.mu.Unlock()
-		return nil, err
-	}
-	if thread == "" {
-		// Ranks are not reused: messages of a dead process may come late.
-		s.nextRank[q.Node] += threadsOfOne
-	}
-	s.processes++
-	seed := s.config.Seed + uint64(s.processes)<<16
-	if thread != "" { // the order of joins does not depend on simulated time
-		s.joined[declared] = true
-		seed = s.config.Seed + uint64(q.Node)<<32 + uint64(rank)<<16
-		undo = append(undo, func() { s.mu.Lock(); delete(s.joined, declared); s.mu.Unlock() })
-	}
-	s.mu.Unlock()
-	undo = append(undo, func() { s.mu.Lock(); n.giveBank(m.bank); s.mu.Unlock() })
-
 	conn := s.fabric.Conn()
 	g, err := conn.NewGuest(s.ctx, bridge.GuestConfig{
-		Name: q.Name, Pid: pid, Node: q.Node, FirstRank: rank, Ranks: ranks, FirstFrame: m.bank.first, Frames: m.bank.frames,
+		Name: q.Name, Pid: pid, Node: q.Node, FirstRank: p.rank, Ranks: p.ranks, FirstFrame: m.bank.first, Frames: m.bank.frames,
 	})
 	if err != nil {
 		return nil, err
@@ -254,7 +281,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	m.id = g.ID
 	undo = append(undo, func() { _ = conn.EndGuest(s.ctx, g.ID) })
 	m.memory, err = mem.NewBank(mem.Config{
-		First: m.bank.first, Frames: m.bank.frames, Use: n.raw, Seed: seed,
+		First: m.bank.first, Frames: m.bank.frames, Use: n.raw, Seed: p.seed,
 		View: n.raw.Linear()[m.bank.first*mem.PageBytes : (m.bank.first+m.bank.frames)*mem.PageBytes],
 	})
 	if err != nil {
@@ -262,7 +289,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	}
 	undo = append(undo, m.memory.Close)
 	entry, err := n.host.Agent.Enter(driver.ProcessConfig{
-		ID: int(g.ID), Name: q.Name, Pid: pid, FirstRank: rank, Ranks: ranks, Memory: m.memory,
+		ID: int(g.ID), Name: q.Name, Pid: pid, FirstRank: p.rank, Ranks: p.ranks, Memory: m.memory,
 		Grant: func(page int, on bool) error { return conn.Grant(s.ctx, g.ID, page, on) },
 	})
 	if err != nil {
@@ -274,7 +301,7 @@ func (s *Service) join(c *net.UnixConn, pid int, q hub.Request) (_ *member, err 
 	s.mu.Unlock()
 	undo = append(undo, func() { s.mu.Lock(); delete(s.members, m.id); s.mu.Unlock() })
 	err = hub.Send(c, hub.Reply{
-		Device: string(s.config.Device), Profile: s.config.Fabric.Profile, Thread: thread, Replies: entry.Replies, Statuses: entry.Statuses,
+		Device: string(s.config.Device), Profile: s.config.Fabric.Profile, Thread: p.thread, Replies: entry.Replies, Statuses: entry.Statuses,
 	}, int(g.Socket.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("answer process %d: %w", pid, err)

@@ -16,12 +16,11 @@ import (
 var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"", ""},
 	"Go function": {"to be split into steps or a table", `
-		RunOn Service.join TestCompletionQueues TestFreeMode TestHeldWireBetweenCards
-		TestNeverTwice TestPoll TestProcessesCannotNameEachOthersObjects
-		TestRejectTimeoutAndMismatch TestReproduceReport TestReproductionPage TestRetryLimit
-		TestSetup TestSignsOfLife TestTableProperties TestVirtualPrimitives TestWhatBreaks busy
-		conversation ethernetFrames flushedClient isolation play queueResize reclaimAt
-		rig.cutOff setup.run speak traffic withdrawals`},
+		TestCompletionQueues TestFreeMode TestHeldWireBetweenCards TestNeverTwice
+		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch
+		TestReproduceReport TestReproductionPage TestRetryLimit TestSignsOfLife
+		TestVirtualPrimitives TestWhatBreaks busy conversation flushedClient isolation play
+		queueResize reclaimAt rig.cutOff setup.run speak traffic withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

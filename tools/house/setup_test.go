@@ -4,6 +4,7 @@ package house
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,16 +14,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tools/setup.sh on machines made of scripts.
-func TestSetup(t *testing.T) {
-	all := map[string]string{
-		"go":        "echo go1.26.8",
-		"verilator": "echo Verilator 5.006 2023-01-22",
-		"g++":       "echo 12.2.0",
-		"make":      "echo GNU Make 4.3",
-		"yosys":     "echo Yosys 0.23 '(git sha1)'",
-		"id":        "echo 0",
+// complete is the scripts of a machine that has everything.
+var complete = map[string]string{
+	"go":        "echo go1.26.8",
+	"verilator": "echo Verilator 5.006 2023-01-22",
+	"g++":       "echo 12.2.0",
+	"make":      "echo GNU Make 4.3",
+	"yosys":     "echo Yosys 0.23 '(git sha1)'",
+	"id":        "echo 0",
+}
+
+// runSetup runs tools/setup.sh on a machine of scripts. called is how its
+// apt-get was called.
+func runSetup(t *testing.T, programs map[string]string, args ...string) (code int, stdout, stderr, called string) {
+	t.Helper()
+	bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	for _, p := range []string{"bash", "sh", "dirname", "sort", "head", "awk", "mktemp", "cat", "rm", "env", "timeout", "printf", "chmod"} {
+		real, err := exec.LookPath(p)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(real, filepath.Join(bin, p)))
 	}
+	for name, script := range programs {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "tools/setup.sh"), args...)
+	cmd.Env = []string{"PATH=" + bin, "BIN=" + bin, "LOG=" + log, "TMPDIR=" + t.TempDir()}
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	b, _ := os.ReadFile(log)
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String(), string(b)
+}
+
+func TestSetup(t *testing.T) {
 	// apt-get notes how it was called and installs what it was asked for.
 	const apt = `echo "$DEBIAN_FRONTEND apt-get $*" >>"$LOG"
 for p; do case $p in
@@ -32,16 +59,11 @@ tshark) printf '#!/bin/sh\n' >"$BIN/tshark"; chmod +x "$BIN/tshark" ;;
 esac; done
 echo chatter`
 	without := func(add map[string]string, names ...string) map[string]string {
-		m := map[string]string{}
-		for k, v := range all {
-			m[k] = v
-		}
+		m := maps.Clone(complete)
 		for _, n := range names {
 			delete(m, n)
 		}
-		for k, v := range add {
-			m[k] = v
-		}
+		maps.Copy(m, add)
 		return m
 	}
 	tests := []struct {
@@ -70,39 +92,18 @@ echo chatter`
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
-			for _, p := range []string{"bash", "sh", "dirname", "sort", "head", "awk", "mktemp", "cat", "rm", "env", "timeout", "printf", "chmod"} {
-				real, err := exec.LookPath(p)
-				require.NoError(t, err)
-				require.NoError(t, os.Symlink(real, filepath.Join(bin, p)))
-			}
-			for name, script := range tt.programs {
-				require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
-			}
-			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "tools/setup.sh"), tt.args...)
-			cmd.Env = []string{"PATH=" + bin, "BIN=" + bin, "LOG=" + log, "TMPDIR=" + t.TempDir()}
-			var stdout, stderr strings.Builder
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			err := cmd.Run()
-			code := 0
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
-				code = exit.ExitCode()
-			} else {
-				require.NoError(t, err)
-			}
-			require.Equal(t, tt.code, code, "stdout: %s\nstderr: %s", stdout.String(), stderr.String())
-			require.Contains(t, stdout.String(), tt.stdout)
-			require.Contains(t, stderr.String(), tt.stderr)
-			require.NotContains(t, stdout.String(), "chatter")
+			code, stdout, stderr, called := runSetup(t, tt.programs, tt.args...)
+			require.Equal(t, tt.code, code, "stdout: %s\nstderr: %s", stdout, stderr)
+			require.Contains(t, stdout, tt.stdout)
+			require.Contains(t, stderr, tt.stderr)
+			require.NotContains(t, stdout, "chatter")
 			if tt.stderr == "" {
-				require.Empty(t, stderr.String())
+				require.Empty(t, stderr)
 			}
-			called, _ := os.ReadFile(log)
 			if tt.apt == "" && tt.code == 0 {
-				require.Empty(t, string(called))
+				require.Empty(t, called)
 			}
-			require.Contains(t, string(called), tt.apt)
+			require.Contains(t, called, tt.apt)
 		})
 	}
 }
