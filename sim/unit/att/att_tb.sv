@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Translation as the card has it: att_manager in front of att_memory and sdram_controller.
+// Translation as in the card: att_manager with att_memory and sdram_controller.
 module att_tb #(
     parameter int unsigned W = 32
 ) (

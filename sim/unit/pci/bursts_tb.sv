@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The card's DMA path for the measurement of its bus times: both DMA engines, at the places that
-// they have in the card, and one plain requester for short transactions, behind the arbiter on the
-// PCI pins.
+// The card's DMA path, to measure its bus times: both DMA engines at their requester indices in
+// the card, one plain requester for short transactions, and the arbiter on the PCI pins.
 module bursts_tb #(
   parameter int unsigned W = 32
 ) (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The PCI side as the card uses it: requesters behind the arbiter on one pin set.
+// The PCI side as in the card: requesters and the arbiter on one set of pins.
 module pci_tb #(
   parameter int unsigned N = 6,
   parameter int unsigned W = 32

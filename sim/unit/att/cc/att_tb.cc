@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries out operations that the Go side streams to stdin on the Verilated
-// translation (att_manager, sdram_controller, chip model) and reports what
-// happened, in order of simulated time, on stdout. It checks nothing but the
-// SDRAM's rules, waiting times and the statistics: the answers are Go's affair.
+// Executes operations from stdin, which the Go side streams, on the Verilated translation
+// (att_manager, sdram_controller, chip model). Reports the events on stdout in order of simulated
+// time. It checks only the SDRAM's rules, waiting times and the statistics. The Go side checks the
+// answers.
 //
-// Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock,
-// +strap=N for the card's straps, +failreads=N and +failwrites=N for a host bus on
-// which all transfers of that kind fail but the first N.
+// Arguments: --seed=N, --size=core clock period in ps, +noskip to run every clock, +strap=N for the
+// card's straps. +failreads=N and +failwrites=N make the host bus fail all transfers of that kind
+// after the first N.
 //
-// Records are 32 bytes, little-endian. Operations: kind, lane, vi, access (1
-// byte each), delay, tag (2), id, argument, length (4), virtual address (8), 4
-// reserved; a write is followed by its dwords. Events: type, error (1), flags
-// (2), id, address, bytes (4), core clock, time (8).
+// Records are 32 bytes, little-endian. Operations: kind, lane, vi, access (1 byte each), delay, tag
+// (2), id, argument, length (4), virtual address (8), 4 reserved; a write is followed by its
+// dwords. Events: type, error (1), flags (2), id, address, bytes (4), core clock, time (8).
 
 #include <unistd.h>
 
@@ -64,17 +63,17 @@ struct Job {
 
 constexpr uint32_t kBusBytes = TB_W / 8;
 
-// Host memory behind the host bus: one transfer at a time, at a random pace.
+// Host memory at the host bus: one transfer at a time, at a random pace.
 class HostBus {
  public:
-  // Its dice are its own: they are cast in every clock, also in those that a run with skipping
-  // skips.
+  // It has a separate generator, which draws in every clock, including those that a run with
+  // skipping skips.
   explicit HostBus(uint64_t seed) : rng_(hvia::SplitMix::Mix(seed)), seed_(seed) {
     level1 = rng_.Bits(6) << 26 | rng_.Bits(8) << 12;
     level2 = (level1 ^ 0x80000000u) + (rng_.Bits(8) << 12);
   }
 
-  // Inputs of the card for the coming clock.
+  // Inputs of the card for the next clock.
   template <typename Top>
   void Drive(Top* top) {
     top->bus_req_ready_i = !busy_ && rng_.Chance(1, 2);
@@ -82,7 +81,7 @@ class HostBus {
     top->bus_wready_i = move && write_ && beat_ < beats_ && rng_.Chance(3, 4);
     top->bus_wdone_i = move && write_ && beat_ == beats_;
     top->bus_werr_i = top->bus_wdone_i && fails_;
-    // A beat that is shown stays.
+    // A shown beat stays.
     shown_ = move && !write_ && (shown_ || rng_.Chance(3, 4));
     top->bus_rvalid_i = shown_;
     top->bus_rlast_i = beat_ + 1 == beats_ || fails_;
@@ -92,7 +91,7 @@ class HostBus {
     top->bus_rdata_i = data;
   }
 
-  // What the clock's edge samples.
+  // Samples at the clock's edge.
   template <typename Top>
   void Sample(Top* top) {
     if (busy_ && wait_ > 0) wait_--;
@@ -177,7 +176,7 @@ class Bench {
         bus_(seed),
         chip_(Timing(params_, sd_period_), seed, 0,
               [](int64_t t, const std::string& what) { unit::Fail("%" PRId64 " ps: %s", t, what.c_str()); }) {
-    // Assertions print to standard output, which the events need for themselves.
+    // Assertions print to standard output, which carries the events.
     out_ = fdopen(dup(STDOUT_FILENO), "wb");
     if (out_ == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) unit::Fail("cannot move standard output");
     context_.randReset(2);
@@ -216,7 +215,7 @@ class Bench {
           Flush();
           break;
         case kReset:
-          // In the middle of what was queued, after that many clocks.
+          // Abort among the queued operations, after that many clocks.
           RunAll(job.op.length);
           Abort();
           Reset(false);
@@ -255,8 +254,8 @@ class Bench {
     events_.clear();
   }
 
-  // Both domains are held together for a while and let go in any order.
-  // Until the core is in reset the neighbours hold their requests.
+  // Resets both domains together and releases them in any order. The neighbours hold their requests
+  // until the core is in reset.
   void Reset(bool power_on) {
     frozen_ = true;
     dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
@@ -312,7 +311,7 @@ class Bench {
     return false;
   }
 
-  // Runs what is queued, at most the given number of core clocks.
+  // Runs the queued operations, for at most the given number of core clocks.
   void RunAll(uint64_t clocks) {
     Drive();
     const uint64_t longest = 4000000;
@@ -322,7 +321,7 @@ class Bench {
     stop_ = UINT64_MAX;
   }
 
-  // Inputs for the coming core clock.
+  // Inputs for the next core clock.
   void Drive() {
     bus_.Drive(&dut_);
     for (int i = 0; i < kClients; i++) {
@@ -353,7 +352,7 @@ class Bench {
         wait_[kUpdateLane]--;
       }
     }
-    // Words are offered from the operation on; a rejected operation takes none.
+    // Words are offered after their operation. A rejected operation takes none.
     if (!word_offered_ && !outstanding_[kUpdateLane].empty() && word_ < words_.size()) {
       word_offered_ = !slow_words_ || rng_.Chance(1, 4);
     }
@@ -378,7 +377,7 @@ class Bench {
 
   static void SetPart(uint32_t* words, int index, uint32_t value) { words[index] = value; }
 
-  // What the coming core edge samples.
+  // Samples for the next core edge.
   void Sample() {
     bus_.Sample(&dut_);
     const uint32_t ready = dut_.req_ready_o;
@@ -469,7 +468,7 @@ class Bench {
       next_core_ += core_period_;
       unit::clocks()++;
       if (core_live) {
-        // What was taken at this edge is withdrawn behind it.
+        // Requests accepted at this edge are withdrawn after it.
         dut_.req_valid_i &= static_cast<uint8_t>(~taken_);
         if (update_taken_) dut_.upd_valid_i = 0;
         taken_ = 0;
@@ -483,12 +482,12 @@ class Bench {
     }
   }
 
-  // With everything quiet, time jumps to the earliest of the next deadline and
-  // the end of a lane's pause, in whole periods of both clocks.
+  // When everything is idle, time jumps to the earliest of the next deadline and the end of a
+  // lane's pause, in full periods of both clocks.
   void Skip() {
     if (!skip_ || frozen_ || !dut_.rst_ni || !dut_.sd_rst_ni || !dut_.quiet_o || !dut_.sd_quiet_o) return;
     if (!chip_.Idle()) unit::Fail("quiet while the device delivers data");
-    if (bus_.busy() || dut_.bus_req_valid_o) return;  // nothing of the card moves, but the bus does
+    if (bus_.busy() || dut_.bus_req_valid_o) return;  // the card is idle, but the bus is not
     int64_t pause = static_cast<int64_t>(std::min<uint64_t>(stop_ - unit::clocks(), 1 << 20));
     for (int i = 0; i < kClients + 1; i++) {
       if (offered_[i] || word_offered_ || (i == kUpdateLane && !outstanding_[i].empty() && word_ < words_.size())) return;
@@ -516,7 +515,7 @@ class Bench {
   }
 
   void Finish() {
-    // Let refresh and its strobe run out, then everything must come to rest.
+    // Waits until refresh and its strobe end. Then everything must be idle.
     skip_ = false;
     int quiet = 0;
     for (int i = 0; i < 4000 && quiet < 8; i++) {
@@ -552,11 +551,11 @@ class Bench {
   uint64_t issued_[kClients] = {};
   std::vector<uint32_t> words_;
   size_t word_ = 0;
-  uint64_t stop_ = UINT64_MAX;  // core clock at which the run ends in any case
+  uint64_t stop_ = UINT64_MAX;  // limit of core clocks for the run
   bool word_offered_ = false, slow_words_ = false;
   uint8_t taken_ = 0;
   bool update_taken_ = false;
-  bool frozen_ = false;  // a reset is in flight: nothing is driven or sampled
+  bool frozen_ = false;  // during a reset nothing is driven or sampled
   std::vector<Event> events_;
   std::FILE* out_;
   uint64_t stats_[6] = {}, jumps_ = 0;

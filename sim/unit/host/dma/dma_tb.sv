@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The two DMA engines side by side, for their bench.
+// The two DMA engines side by side.
 module dma_tb #(
     parameter int unsigned W = 32,
     parameter int unsigned MaxOutstanding = 1

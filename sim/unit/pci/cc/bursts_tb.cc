@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the card's DMA path gets out of the system bus of a profile: 512-byte bursts, reads, writes
-// and both at once, and the times of short transactions on an idle bus. All data is checked.
+// Measures the card's DMA path on the system bus of a profile: 512-byte bursts, reads, writes and
+// both at once, and the times of short transactions on an idle bus. Checks all data.
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -52,7 +52,7 @@ class Bench {
         bus(static_cast<int>(params.SystemBusBits)), top(new Vbursts_tb), reads(static_cast<uint32_t>(params.DmaBurstBytes), true),
         writes(static_cast<uint32_t>(params.DmaBurstBytes), false) {
     top->rst_ni = 0;
-    // Inputs are noise until they are driven.
+    // Undriven inputs are noise.
     top->s_req_valid_i = top->s_wvalid_i = top->r_job_valid_i = top->w_job_valid_i = top->w_beat_valid_i = 0;
     for (int i = 0; i < 4; i++) {
       top->clk_i = 1;
@@ -74,7 +74,7 @@ class Bench {
     Edge();
   }
 
-  // What is on the lines in this clock.
+  // Computes the levels of this clock.
   void Resolve() {
     pins = bus.Clock(hvia::PciCardDrive(*top), bridge.drive(), bridge.gnt_n(), bridge.idsel());
     hvia::PciCardSample(pins, top.get());
@@ -98,7 +98,7 @@ class Bench {
     if (bus.violation_count() != 0) Fail("PCI violation: %s", bus.violations()[0].c_str());
   }
 
-  // Both engines get the next job in the clock in which they can take it.
+  // Both engines get the next job as soon as they can take it.
   void Engines() {
     top->r_job_valid_i = read_jobs != 0;
     top->r_job_pa_i = kReadPage;
@@ -142,7 +142,7 @@ class Bench {
   }
   static uint8_t Pattern(uint32_t job, uint32_t i) { return static_cast<uint8_t>((job * 131 + i) * 2654435761u >> 13); }
 
-  // Runs jobs of one frame's length; returns the clocks from the first request to the last answer.
+  // Runs jobs of one frame's length. Returns the clocks from the first request to the last answer.
   uint64_t Jobs(uint64_t read, uint64_t write) {
     reads.Break();
     writes.Break();
@@ -169,8 +169,8 @@ class Bench {
     for (uint64_t i = rng.Below(20); i > 0; i--) Step();
   }
 
-  // One request on an idle bus: clocks from the request to its answer, and of them those in which
-  // the bus is busy.
+  // One request on an idle bus: clocks from the request to its answer, and the busy clocks of the
+  // bus among them.
   struct Time {
     uint64_t answer, bus;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the Verilated PCI side: requesters in front, host bridge behind, both
-// held against models that know nothing of the RTL. One scenario per run.
+// Drives the Verilated PCI side between requesters and the host bridge. Models that know nothing of
+// the RTL check both. One scenario per run.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -34,7 +34,7 @@ constexpr int kRequesters = TB_N;
 constexpr uint32_t kBytes = TB_W / 8;  // of a beat
 constexpr uint32_t kPage = 4096;
 constexpr uint32_t kRegionBytes = 16 * kPage;
-// Where each requester's memory lies: both ends of the window, and bit patterns between.
+// Base of each requester's memory: both ends of the window, and bit patterns between.
 constexpr uint32_t kRegionBase[kRequesters] = {0x00000000, 0x3fff0000, 0x12340000, 0x2aaa0000, 0x15550000, 0x3ffe0000};
 constexpr uint32_t kNowhere = 0x50000000;  // no target answers here
 
@@ -45,7 +45,7 @@ struct Rng : unit::Rng {
   bool Chance(int permille) { return unit::Rng::Chance(static_cast<unsigned>(permille), 1000); }
 };
 
-// Host memory: the requesters' regions and nothing else.
+// Host memory: only the requesters' regions.
 class Memory : public hvia::HostMemoryPort {
  public:
   Memory() {
@@ -86,26 +86,26 @@ class Memory : public hvia::HostMemoryPort {
 };
 
 struct Load {
-  int issue = 1000;        // per clock, per mille: a requester without a request makes one
+  int issue = 1000;        // per clock, per mille: an idle requester issues a request
   int write = 500;         // per mille: it is a write
   int data_idle = 0;       // per mille per clock: a beat is not offered
-  int read_stall = 0;      // per mille per clock: rready is away
+  int read_stall = 0;      // per mille per clock: rready is low
   int long_stall = 0;      // per mille per clock: either stalls for 40 clocks
-  int nowhere = 0;         // per mille: address that nobody answers
+  int nowhere = 0;         // per mille: address without a target
   int holes = 0;           // per mille: random byte strobes
   bool full_bursts = false;  // 512 bytes, aligned
   bool short_requests = false;
-  bool long_requests = false;  // 512 bytes, and one beat more than that for being unaligned
+  bool long_requests = false;  // 512 bytes, unaligned, so one beat more
   bool sweep = false;        // every alignment and length from 1 to 512, reads and writes, in turn
   uint32_t active = (1u << kRequesters) - 1;
-  int patience = 0;           // per mille per clock: those that can have low priority have it
-  int more = 0;               // per mille per clock: says that it is about to ask for more
-  uint32_t can_be_patient = ((1u << kRequesters) - 1) & ~1u;  // requester 0 never has it
+  int patience = 0;           // per mille per clock: low priority for requesters that can have it
+  int more = 0;               // per mille per clock: announces another request
+  uint32_t can_be_patient = ((1u << kRequesters) - 1) & ~1u;  // requester 0 never has low priority
 };
 
 struct Operation {
   bool valid = false, granted = false, nowhere = false;
-  bool spoiled = false;  // some of it came with bad parity
+  bool spoiled = false;  // a part came with bad parity
   uint32_t address = 0, length = 0, beats = 0, next = 0;
   std::vector<uint64_t> data;
   std::vector<uint8_t> strobe;
@@ -113,7 +113,7 @@ struct Operation {
   bool Overlaps(const Operation& o) const { return o.valid && address < o.address + o.length && o.address < address + length; }
 };
 
-// What the order of grants says must appear on the bus.
+// The next transaction on the bus, according to the grants.
 struct Expected {
   bool write;
   uint32_t address;  // of the next dword
@@ -121,7 +121,8 @@ struct Expected {
   int requester = 0;
 };
 
-// A request of one beat moves the dwords it touches, one of several beats all of theirs.
+// A request of one beat moves the dwords that it touches. One of several beats moves all dwords of
+// its beats.
 Expected Expect(bool write, const Operation& o) {
   if (o.beats == 1) return {write, o.address & ~3u, (o.address % 4 + o.length + 3) / 4};
   return {write, o.address & ~(kBytes - 1), o.beats * kBytes / 4};
@@ -196,7 +197,7 @@ class Bench {
   void Run(uint64_t clocks) {
     for (uint64_t i = 0; i < clocks; i++) Step();
   }
-  // No new work; everything in flight must end.
+  // No new work. Everything in flight must end.
   void Drain() {
     load.issue = 0;
     host_rate = 0;
@@ -240,7 +241,7 @@ class Bench {
     if (got != want) Fail("statistics strobe %s: %" PRIu64 " pulses, want %" PRIu64, what, got, want);
   }
 
-  // RST# in the middle of whatever runs: the pins are released at once, without a clock.
+  // RST# at any time: the card releases the pins at once, without a clock.
   void Reset(const hvia::HostBridgeTiming& timing) {
     top->rst_ni = 0;
     top->eval();
@@ -271,10 +272,10 @@ class Bench {
     top->rst_ni = 1;
   }
 
-  // Requests that a soft reset has dropped are not to be seen on the bus.
+  // A soft reset drops requests. They must not appear on the bus.
   void Forget() { expected.clear(); }
 
-  // Carries out one host command and returns its result, with nothing else from the host.
+  // Executes one host command and returns its result. The host does nothing else meanwhile.
   HostResult Host(HostCommand c) {
     c.token = ~0ull;
     direct_done = false;
@@ -311,7 +312,7 @@ class Bench {
   Load load;
   uint8_t latency_timer = 255;
   int host_rate = 0;       // per mille per clock: a host command is posted (few pending at a time)
-  int core_stall = 0;      // per mille: tgt_wready away
+  int core_stall = 0;      // per mille: tgt_wready low
   int core_long_stall = 0; // per mille: for 30 clocks
   uint64_t core_stall_until = 0;
   int core_read_delay = 0; // up to this many clocks before tgt_rready
@@ -417,7 +418,7 @@ class Bench {
       if (rng.Chance(load.long_stall)) stalled_until[r] = unit::clocks() + 40;
       const bool stalled = unit::clocks() < stalled_until[r];
       Operation& w = write[r];
-      // A beat that was shown stays shown.
+      // A shown beat stays.
       if (w.valid && w.next < w.beats && (beat_shown[r] || (!stalled && !rng.Chance(load.data_idle)))) {
         wvalid |= 1u << r;
         beat_shown[r] = true;
@@ -510,7 +511,7 @@ class Bench {
     if (!o.valid || !o.granted) Fail("requester %d: wdone without a write", r);
     if (o.next != o.beats) Fail("requester %d: wdone after %u of %u beats", r, o.next, o.beats);
     if (error != o.nowhere && !(error && allow_target_abort)) Fail("requester %d: write to %08x: werr %d", r, o.address, error);
-    // After an abort each byte is old or new; else it is new.
+    // After an abort each byte is old or new, else new.
     bool old_since = false;
     for (uint32_t b = 0; b < o.beats && !o.nowhere; b++) {
       for (uint32_t i = 0; i < kBytes; i++) {
@@ -580,7 +581,7 @@ class Bench {
                            : e.dwords <= 8 ? hvia::kPciCommandMemoryReadLine : hvia::kPciCommandMemoryReadMultiple;
       const uint8_t command = p.cbe_n & 15;
       if (command != want) Fail("command %s for %u dwords, want %s", hvia::PciCommandName(command), e.dwords, hvia::PciCommandName(want));
-      // On a 32-bit bus the line leads nowhere.
+      // A 32-bit bus does not connect REQ64#.
       const bool asks = kBytes == 8 && g_bits == 64 && e.address % 8 == 0 && e.dwords > 2;
       if (p.req64_n() == asks) Fail("burst of %u dwords at %08x: REQ64# is %d", e.dwords, e.address, p.req64_n());
       return;
@@ -612,7 +613,7 @@ class Bench {
     if (!p.stop_n()) mon_stop = true;
     if (!p.stop_n() && p.devsel_n() && mon_selected) mon_abort = true;
     if (!p.irdy_n() && !p.trdy_n()) {
-      // The grant has gone and the latency timer run out: this phase and at most one more.
+      // GNT# is high and the latency timer has expired: this phase and at most one more.
       if (mon_gnt_n && unit::clocks() - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
         Fail("burst goes on %u data phases after the latency timer", mon_overstay);
       Expected& e = expected.front();
@@ -641,7 +642,7 @@ class Bench {
       if (core_writes.empty()) Fail("the core gets a write that the host never made, address %05x", top->tgt_waddr_o);
       CoreWrite w = core_writes.front();
       core_writes.pop_front();
-      if (landed.front() && parity) {  // nothing of it may be written
+      if (landed.front() && parity) {  // no part of it may be written
         w.be = 0;
         spoiled_writes++;
       }
@@ -684,7 +685,7 @@ class Bench {
     } else if (kind < 9) {
       c.kind = HostCommand::kMemoryRead;
       c.address = base + 4 * rng.Below(size / 4);
-      c.byte_enables[0] = static_cast<uint8_t>(rng.Below(16));  // the card gives the whole dword
+      c.byte_enables[0] = static_cast<uint8_t>(rng.Below(16));  // the card returns the whole dword
     } else {
       c.kind = HostCommand::kConfigRead;
       c.address = static_cast<uint32_t>(hvia::kPciConfigBar1Offset);
@@ -725,7 +726,7 @@ class Bench {
  public:
   static constexpr uint32_t kSweep = 2 * kBytes * 512;
   uint32_t sweep_next = 0, sweep_stride = 1;
-  uint64_t splits = 0;  // bursts that the card ended by itself
+  uint64_t splits = 0;  // bursts that the card split
   std::deque<CoreWrite> core_writes;
 
  private:
@@ -737,7 +738,7 @@ class Bench {
   bool mon_received = false, mon_landed = false, mon_addressed = false, mon_wide = false;  // of the clock before
   bool mon_host_write = false, mon_config_write = false;
   std::deque<bool> landed;  // host writes in flight to the core: with bad parity?
-  bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# away for two clocks, for one
+  bool mon_gnt_n = true, mon_gnt_away = true;  // GNT# high for two clocks, for one
   uint32_t mon_moved = 0, mon_overstay = 0;
   uint64_t mon_begin = 0;
   int read_delay = 0;
@@ -773,9 +774,9 @@ hvia::HostBridgeNoise Noise(uint64_t seed) {
   return n;
 }
 
-// Every alignment and length, both directions, under everything a legal bus can do.
+// Every alignment and length, both directions, with all legal behaviour of a bus.
 void Random(uint64_t seed, uint64_t clocks, Report* report) {
-  // Pieces with a character, each on a card out of reset.
+  // Each piece has its own settings and starts with a reset of the card.
   const int kPieces = 6;
   for (int piece = 0; piece < kPieces; piece++) {
     Rng rng{seed * 1000 + static_cast<uint64_t>(piece)};
@@ -803,7 +804,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
       b.core_long_stall = 10;
       b.core_read_delay = 12;
     }
-    // Seldom enough that a low-priority one is often the only one.
+    // So rare that often only a low-priority requester is active.
     if (piece == 1) b.load.issue = 2;
     b.host_rate = piece >= 4 ? 200 : 30;
     const uint64_t end = unit::clocks() + clocks / kPieces;
@@ -811,7 +812,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
       b.Run(1 + rng.Below(2000));
       b.irq = rng.Below(2);
       if (rng.Below(3) == 0) {
-        // Soft reset: what was granted ends, nothing else begins.
+        // Soft reset: granted requests end, no other starts.
         b.quiesce = true;
         for (int i = 0; !b.top->idle_o; i++) {
           b.Step();
@@ -831,7 +832,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
   }
 }
 
-// Every alignment and every length, both directions, or one in `stride` of these.
+// Every alignment and every length, both directions. With `stride`, one in `stride` of these.
 void Sweep(uint64_t seed, uint64_t stride, Report* report) {
   for (int noisy = 0; noisy < 2; noisy++) {
     Bench b(seed, hvia::HostBridgeTiming());
@@ -845,7 +846,7 @@ void Sweep(uint64_t seed, uint64_t stride, Report* report) {
   }
 }
 
-// Master and target aborts reach the requester that caused them, and the status register.
+// Master and target aborts are reported to their requester and in the status register.
 void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);
@@ -863,7 +864,7 @@ void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
   const uint32_t both = hvia::kPciConfigCommandReceivedMasterAbortMask | hvia::kPciConfigCommandReceivedTargetAbortMask;
   uint32_t command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   if ((command & both) != both) Fail("status register %08x after aborts", command);
-  // Written 1 one by one, each clears itself alone.
+  // Writing 1 clears only the written bit.
   b.ConfigWrite(hvia::kPciConfigCommandOffset, hvia::kPciConfigCommandReceivedMasterAbortMask, 12);
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   if ((command & both) != hvia::kPciConfigCommandReceivedTargetAbortMask) Fail("status register %08x, want target abort alone", command);
@@ -874,8 +875,8 @@ void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
   Totals(b, report);
 }
 
-// Parity errors are seen, counted and recorded; with parity response an address error is not
-// claimed.
+// Parity errors are detected, counted and recorded. With parity response an address with an error
+// is not claimed.
 void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
   b.Boot(false);
@@ -895,7 +896,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   if (command & seen) Fail("status register %08x after clearing", command);
   b.parity = b.serr = true;
 
-  // Reads of the master with bad data parity, nothing else.
+  // Only reads of the master get bad data parity.
   noise = hvia::HostBridgeNoise();
   noise.seed = seed;
   noise.bad_parity = 200;
@@ -910,7 +911,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
     Fail("status register %08x after reads with bad parity", command);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
 
-  // PERR# for what the card wrote.
+  // PERR# for the card's writes.
   noise = hvia::HostBridgeNoise();
   noise.seed = seed;
   noise.perr = 200;
@@ -924,7 +925,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
     Fail("status register %08x after %" PRIu64 " times PERR# for writes", command, b.bus.statistics().bridge_perr);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
 
-  // Data phases of all kinds, with all else that a legal bus does.
+  // Bad data in all kinds of data phases, with all other legal behaviour of a bus.
   noise = Noise(seed);
   noise.bad_data = 60;
   noise.perr = 20;
@@ -953,7 +954,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   command = b.ConfigRead(hvia::kPciConfigCommandOffset);
   b.ConfigWrite(hvia::kPciConfigCommandOffset, command);
 
-  // Every PAR of the host bad: the address phase of its write is not claimed.
+  // Every PAR of the host is bad: the card does not claim its write.
   noise.bad_parity = 1000;
   b.bridge.SetNoise(noise);
   HostCommand c;
@@ -976,10 +977,10 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
   Totals(b, report);
 }
 
-// Cases with one right answer.
+// Cases with exactly one right result.
 void Directed(uint64_t seed, uint64_t, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
-  // Before memory is enabled nothing but configuration space answers.
+  // Before memory is enabled only configuration space answers.
   HostCommand c;
   c.kind = HostCommand::kMemoryRead;
   c.address = hvia::kPciBar0Base;
@@ -993,7 +994,7 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   b.Run(2000);
   b.Drain();
 
-  // What the header says of itself.
+  // The fields of the header.
   const std::pair<size_t, uint32_t> header[] = {
       {hvia::kPciConfigIDOffset, hvia::kPciVendorID | hvia::kPciDeviceID << 16},
       {hvia::kPciConfigClassOffset, hvia::kPciRevisionID | hvia::kPciClassCode << 8},
@@ -1007,19 +1008,19 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
     const uint32_t got = b.ConfigRead(h.first);
     if (got != h.second) Fail("configuration %#zx reads %08x, want %08x", h.first, got, h.second);
   }
-  // Read-only parts stay; byte enables are obeyed.
+  // Read-only fields do not change. Byte enables are obeyed.
   b.ConfigWrite(hvia::kPciConfigIDOffset, 0xffffffff);
   b.ConfigWrite(hvia::kPciConfigInterruptOffset, 0xffffffff, 0xe);
   if (b.ConfigRead(hvia::kPciConfigIDOffset) != header[0].second) Fail("identification could be written");
   if (b.ConfigRead(hvia::kPciConfigInterruptOffset) != header[6].second) Fail("byte enables of a configuration write ignored");
 
-  // Other functions of this device are not there.
+  // The device has no other functions.
   c.kind = HostCommand::kConfigRead;
   c.address = 0x100;
   r = b.Host(c);
   if (r.status != HostResult::kMasterAbort) Fail("configuration read of function 1: %s", hvia::HostResultStatusName(r.status));
 
-  // A burst over the end of the registers is cut there.
+  // A burst beyond the end of the registers is disconnected there.
   c = HostCommand();
   c.address = hvia::kPciBar0Base + 0x10000 - 8;
   c.count = 4;
@@ -1082,12 +1083,12 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   Totals(b, report);
 }
 
-// All requesters ask all the time: with short requests, so that grants are many, then with the
-// longest ones while the host uses the bus whenever it may.
+// All requesters issue continuously: first short requests, for many grants, then the longest ones,
+// while the host uses the bus whenever it may.
 void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   int lost[kRequesters] = {};
   uint64_t wait[kRequesters] = {}, turn = 0;
-  // Short requests, those of the last requester low priority; short ones; the longest.
+  // Short requests with low priority for the last requester; short ones; the longest.
   for (int pass = 0; pass < 3; pass++) {
     const bool longest = pass == 2;
     unit::clocks() = 0;
@@ -1119,8 +1120,8 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   }
 }
 
-// A soft reset with BusMaster off, in either order and with BusMaster back before its end: the wait
-// for the bus ends within a bound, what was pending ends in errors, and none of it reaches the bus.
+// A soft reset with BusMaster off, in either order and with BusMaster back before its end. The wait
+// for the bus ends within a bound. Pending requests end in errors and never reach the bus.
 void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
   constexpr int kTimes = 60;
   // Two requests of 512 unaligned bytes, a beat per clock. Requesters that pause take longer.
@@ -1160,7 +1161,7 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
     b.ConfigWrite(hvia::kPciConfigCommandOffset, command, 3);
     b.Run(50);
     if (b.starts.size() != begun) Fail("the card used the bus with BusMaster off or in a soft reset");
-    b.quiesce = false;  // whatever it does from here on must have been asked for from here on
+    b.quiesce = false;  // later transactions must belong to later requests
   }
   b.load.data_idle = b.load.read_stall = 0;
   b.Run(2000);
@@ -1171,7 +1172,7 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
   (*report)["longest"] = longest;
 }
 
-// RST# at any moment of heavy traffic; afterwards the card starts as if new.
+// RST# at any moment of heavy traffic. Afterwards the card starts as if new.
 void Reset(uint64_t seed, uint64_t clocks, Report* report) {
   const hvia::HostBridgeTiming t;
   Bench b(seed, t);
@@ -1225,7 +1226,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
       (*report)[(is_write ? "write_512_clocks_" : "read_512_clocks_") + std::to_string(requesters)] = gap;
       b.Drain();
     }
-    // One dword, idle bus: request to its end.
+    // One dword on an idle bus, from its request to its end.
     Bench b(seed, t);
     b.load.issue = 0;
     b.Boot(true);
@@ -1246,7 +1247,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
     (*report)[is_write ? "write_dword_clocks" : "read_dword_clocks"] = best;
     b.Drain();
   }
-  // The models alone, idle: this runs in the simulator's inner loop.
+  // The time of the idle models, which run in the simulator's inner loop.
   Memory memory;
   HostBridge bridge(&memory, t, g_bits);
   PciBus bus(g_bits);
@@ -1259,8 +1260,8 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
   if (!bridge.quiet()) Fail("the idle bridge is not quiet");
 }
 
-// A core that breaks its promise of 12 clocks: the host's read is retried and the late answer
-// thrown away; nothing hangs and later reads are right. Needs a build without assertions.
+// A core that exceeds its limit of 12 clocks: the host's read is retried and the late answer
+// dropped. Nothing hangs, and later reads are right. Requires a build without assertions.
 void LateCore(uint64_t seed, uint64_t clocks, Report* report) {
   Bench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The crossings under test side by side between one source clock and one
-// destination clock: lane 0 the handshake, lane 1 the smallest FIFO, lane 2 a
-// usual one. All lanes are driven and checked by the testbench's C++ side.
+// The crossings under test between one source clock and one destination clock: lane 0 is the
+// handshake, lane 1 the smallest FIFO, lane 2 a usual one. The C++ side drives and checks all
+// lanes.
 module cdc_tb (
     input  logic        src_clk_i,
     input  logic        src_rst_ni,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Stand-in for cdc_sync in the crossing bench: the newest change of the input
-// since the last clock is seen or not yet seen at random, each bit for itself,
-// as a first flop with a violated set-up time resolves. Older changes have
-// settled. A crossing that changes more than one bit at a time fails here and
-// passes with ideal flops.
+// Replaces cdc_sync in the test of the crossings. A change of the input since the last clock is
+// seen now or a clock later, at random for each bit, as a first flop with a violated set-up time
+// resolves. Older changes have settled. A crossing that changes more than one bit at a time fails
+// here and passes with ideal flops.
 module hvia_cdc_sync #(
     parameter int unsigned Width = 1
 ) (
@@ -17,7 +16,7 @@ module hvia_cdc_sync #(
 
   logic [Width-1:0] now, earlier, meta_q, stable_q, choice;
   logic [7:0] changes, changes_q;
-  logic armed_q;  // what changed while in reset has settled at the first clock
+  logic armed_q;  // changes during reset have settled at the first clock
 
   // verilator lint_off BLKSEQ
   initial begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives sdram_controller with random requests against the chip model and a
-// shadow memory: at the card's SDRAM clock, then with the slow one and its clock
-// counts. The size is the number of requests of the first run.
+// Drives sdram_controller with random requests against the chip model and a shadow memory: first at
+// the card's SDRAM clock, then with the slow clock and its clock counts. The size is the number of
+// requests of the first run.
 
 #include <cinttypes>
 #include <cstdio>
@@ -56,12 +56,12 @@ class Bench {
     while (done_ < wanted_) {
       Clock();
       if (!reset_done && done_ == wanted_ / 2) {
-        // In the middle of traffic: everything in flight is lost, what was written stays.
+        // During traffic: everything in flight is lost, written data stays.
         reset_done = true;
         Reset();
       }
     }
-    // An idle stretch: refresh goes on, by jumps from deadline to deadline.
+    // An idle stretch: refresh continues, by jumps from deadline to deadline.
     dut_.req_valid_i = 0;
     dut_.hint_valid_i = 0;
     dut_.eval();
@@ -117,7 +117,7 @@ class Bench {
     beats_ = 0;
     dut_.eval();
     chip_.ControllerReset(time_);
-    // The newest word may have been in flight to the pins when the reset came.
+    // The newest word may have been in flight to the pins at the reset.
     shadow_.erase(last_word_);
     for (int i = 0; i < 3; i++) Edge();
     dut_.rst_ni = 1;
@@ -146,7 +146,7 @@ class Bench {
     }
   }
 
-  // One rising edge: the chip and the controller both see what stood before it.
+  // One rising edge: the chip and the controller both see the levels before it.
   void Edge() {
     time_ += period_;
     unit::clocks()++;
@@ -183,7 +183,7 @@ class Bench {
     Request r;
     r.write = rng_.OneIn(2);
     r.len = 1 + static_cast<int>(rng_.Below(8));
-    // Mostly a few places, so that rows are hit and missed and words are met again.
+    // Mostly few addresses, so that rows hit and miss, and words are accessed again.
     const uint32_t wide = static_cast<uint32_t>(rng_.Below(1u << 24));
     const uint32_t near = (static_cast<uint32_t>(rng_.Below(16)) << 20) | (wide & 0xfff);
     r.addr = rng_.OneIn(8) ? wide : near;
@@ -199,7 +199,7 @@ class Bench {
       if (current_->write) {
         for (int i = 0; i < current_->len; i++) current_->data.push_back(static_cast<uint32_t>(rng_.Next()));
       } else {
-        // A write that is still in front of it has its data in the shadow already.
+        // The shadow already has the data of earlier writes still in flight.
         for (int i = 0; i < current_->len; i++) current_->data.push_back(Expected(current_->addr + i));
       }
       current_->asked = asked_ = unit::clocks();
@@ -266,8 +266,8 @@ class Bench {
     if (current_ && unit::clocks() - asked_ > 400) Fail(time_, "a request waits for more than 400 clocks");
   }
 
-  // Smallest latency of single reads by how the row stood; the classes differ
-  // by the clocks of ACTIVE and PRECHARGE.
+  // Minimum latency of single reads by the row's state. The classes differ by the clocks of ACTIVE
+  // and PRECHARGE.
   void NoteLatency(uint64_t clocks) {
     fastest_[0] += clocks == 4;
     fastest_[1] += clocks == static_cast<uint64_t>(4 + rcd_);

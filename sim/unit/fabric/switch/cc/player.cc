@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays a script of frames on a network without nodes and prints what happened.
+// Plays a script of frames on a network without nodes and prints the events.
 // Arguments: the number of nodes, then --param NAME=VALUE and --wire-fault FAULT
-// as of hvia-sim. The script is on standard input, in the order of its times:
+// as of hvia-sim. The script is on standard input, sorted by time:
 //   TIME send NODE DESTINATION SOURCE BYTES NUMBER
 //   TIME hold NODE 0|1
 // Output:
 //   sent START SOURCE DESTINATION NUMBER FAULTS
 //   came TIME NODE NUMBER good|damaged
 //   port NODE and the counts of its SwitchPort, in the layout's order
-//   wire NODE and sent, arrived and damaged of what it sent and of what the switch sent to it
+//   wire NODE and its sent, arrived and damaged frames, then those of the switch to it
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -33,7 +33,7 @@ uint32_t Number(const std::vector<uint8_t>& frame) {
   return v;
 }
 
-// Sink prints what its node gets, at its time: announcements come before.
+// Sink prints its node's frames at their arrival, which is after the announcement.
 class Sink : public FrameSink {
  public:
   explicit Sink(int node) : node_(node) {}

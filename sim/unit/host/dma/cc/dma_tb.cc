@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of dma_read and dma_write: every awkward alignment and length, then random jobs,
-// against scattered pages, with guard bytes, rejected translations and bus errors.
+// Testbench of dma_read and dma_write: every difficult alignment and length, then random jobs, on
+// scattered pages, with guard bytes, rejected translations and bus errors.
 #include <algorithm>
 #include <memory>
 
@@ -61,7 +61,7 @@ class Bench {
     top->w_beat_valid_i = 0;
   }
 
-  // With the strap the table is asked for a page when all before it has been moved, else earlier.
+  // Checks that with the strap a page is translated only after all earlier bytes have moved.
   void Asked(const Job& j, uint64_t va, uint64_t moved, bool idle, bool errors) {
     const bool beside = va != j.va && (va - j.va != moved || !idle);
     if (beside && top->no_overlap_i && !errors) {
@@ -93,7 +93,8 @@ class Bench {
     top->eval();
   }
 
-  // With the strap bursts are short, and only the ends of a part of a page are shorter than that.
+  // Checks that with the strap bursts are short. Only those at the ends of a page's part are
+  // shorter.
   void Cut(bool valid, uint32_t addr, uint32_t len) {
     if (!valid || !top->short_bursts_i) return;
     if (addr % kBytes + len > kShort) Fail("a burst of %u bytes at %08x", len, addr);
@@ -133,7 +134,7 @@ class Bench {
   void SetOverlap(bool overlap) { top->no_overlap_i = !overlap; }
   void SetShort(bool bursts) { top->short_bursts_i = bursts; }
 
-  // The job's wires mean nothing once it was taken.
+  // After the job was accepted its inputs mean nothing.
   void Scramble() {
     top->job_physical_i = rng.Bits(1);
     top->job_handle_i = rng.Bits(32);
@@ -148,7 +149,7 @@ class Bench {
     return j.physical ? static_cast<uint32_t>(j.va) + i : ratt.regions.at(j.handle).Physical(j.va + i);
   }
 
-  // Pages that the job touches.
+  // Number of pages of the job.
   unsigned Parts(const Job& j) const { return j.len == 0 ? 0 : (j.va % kPage + j.len - 1) / kPage + 1; }
 
   uint8_t Verdict(const Job& j, const unit::AttPort& att) const {
@@ -217,7 +218,7 @@ class Bench {
     watt.fail_with = rng.Chance(1, 4) ? hvia::kAttErrorBackend : rng.Range(1, 4);
     const uint64_t errors = wbus.errors, injected = watt.injected, begin = unit::clocks(), before = memory.written;
     const uint8_t verdict = Verdict(j, watt);
-    // The job's bytes, and how they come in: any offset in the first beat, some beats not full.
+    // The job's data, and its beats: any offset in the first beat, some beats not full.
     std::vector<uint8_t> data(j.len);
     for (auto& b : data) b = rng.Next();
     struct Beat {
@@ -231,7 +232,7 @@ class Bench {
       b.offset = at == 0 || ragged ? rng.Below(kBytes) : 0;
       b.bytes = kBytes - b.offset;
       if (ragged) b.bytes = rng.Below(b.bytes + 1);
-      // A last beat may carry more than the job: padding of a frame.
+      // A last beat may exceed the job by a frame's padding.
       size_t n = std::min<size_t>(b.bytes, data.size() - at);
       if (!open_end) b.bytes = n;
       for (size_t i = 0; i < n; i++) {
@@ -287,7 +288,7 @@ class Bench {
       }
       if (verdict != 0 && memory.written != before) Fail("a write beyond its bound wrote");
       if (err == 0 && memory.written - before != j.len) Fail("a write of %u bytes wrote %" PRIu64, j.len, memory.written - before);
-      // What was written must be right, all of it if the job went well; nothing else may change.
+      // Written data must be right, and complete if the job succeeded. Nothing else may change.
       for (size_t i = 0; i < data.size() && verdict == 0; i++) {
         uint32_t pa = Physical(j, i);
         if (err == 0 || memory.bytes[pa] == data[i]) shadow[pa] = data[i];
@@ -303,7 +304,7 @@ class Bench {
     return unit::clocks() - begin;
   }
 
-  // All of memory, also what no job names.
+  // Compares all of memory, also outside of the jobs.
   void Compare(const Job& j) {
     if (shadow == memory.bytes) return;
     auto m = std::mismatch(shadow.begin(), shadow.end(), memory.bytes.begin());
@@ -311,7 +312,7 @@ class Bench {
          *m.second, *m.first, j.len, j.va);
   }
 
-  // An answer of the table to a job that was given up may be in flight still.
+  // The table's answer for an abandoned job may still be in flight.
   void Settle() {
     Idle();
     rbus.fail_in = wbus.fail_in = ratt.fail_in = watt.fail_in = 0;
@@ -363,7 +364,7 @@ class Bench {
   uint32_t plain = 0;
   uint64_t reads = 0, writes = 0, bytes = 0, cut_short = 0, whole_short = 0;
   uint64_t outcomes[8] = {};
-  uint64_t asked[3] = {};  // clocks: for the first page, for a later one at rest, for a later one beside a transfer
+  uint64_t asked[3] = {};  // clocks to the first page; to a later one at rest; to a later one during a transfer
 
  private:
   std::unique_ptr<Vdma_tb> top;
@@ -375,7 +376,7 @@ int main(int argc, char** argv) {
   unit::Start(argc, argv, 0);
   Bench b(unit::options().seed);
 
-  // Every awkward offset and length.
+  // Every difficult offset and length.
   const Region& big = b.ratt.regions.at(0x400004);
   unsigned turn = 0;
   for (uint32_t offset : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 511u, 512u, 513u, 4088u, 4089u, 4090u, 4091u, 4092u, 4093u, 4094u, 4095u}) {

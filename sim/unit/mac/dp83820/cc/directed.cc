@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each habit of the chip by itself, with the exact outcome.
+// Each behaviour of the chip separately, with the exact outcome.
 #include <cstring>
 #include <memory>
 
@@ -37,7 +37,7 @@ class Driver : public Rig {
     memory.SetRings(0x1000, 4);
     tx.Link(&memory);
     rx.Link(&memory);
-    // No receive descriptor is the chip's yet.
+    // At first the driver owns all receive descriptors.
     for (uint32_t i = 0; i < rx_count; ++i) memory.Put(rx.Address(i) + hvia::kMacDescriptorCommandStatusOffset, kOwn);
     Enumerate();
     Configure();
@@ -71,7 +71,7 @@ class Driver : public Rig {
     Arm(&memory, rx.Address(n), buffer, size, true);
     return rx.Address(n);
   }
-  // A descriptor must not change while the chip reads it.
+  // Waits: a descriptor must not change while the chip reads it.
   void HandsOff() {
     Until("the chip to read a descriptor", [&] { return !memory.inside(); });
   }
@@ -83,7 +83,7 @@ class Driver : public Rig {
     if (memory.Get(descriptor + hvia::kMacDescriptorExtendedStatusOffset) != 0) Fail("%s: the extended status was not written with the status", what);
     return Status(memory, descriptor);
   }
-  // One frame in, with the outcome `status` (without Own), or none if it is 0.
+  // Receives one frame and expects the outcome `status` (without Own), or none if it is 0.
   void Check(const char* what, const Bytes& frame, uint32_t status, bool bad_fcs = false, bool symbol_error = false) {
     const uint32_t d = Free();
     KickReceive();
@@ -135,7 +135,7 @@ void Registers(unit::Rng*, int bits) {
   }
   r.SetStation(kStation, 2u << hvia::kMacRFCRAddressLsb);
   if (r.Read(hvia::kMacRFDROffset) != (kStation[2] | uint32_t{kStation[3]} << 8)) Fail("RFDR does not hold");
-  // Each burst of a host is cut after one dword, and goes on.
+  // Each burst of the host is cut after one dword, and continues.
   HostCommand c;
   c.address = hvia::kMacRegisterBase + static_cast<uint32_t>(hvia::kMacIMROffset);
   c.count = 2;
@@ -163,7 +163,7 @@ void Registers(unit::Rng*, int bits) {
 
 void Transmit(unit::Rng* rng, int bits) {
   Driver r(Plain(bits), rng);
-  // Idle and kick: the same descriptor is read again.
+  // Idle and kick: the chip reads the same descriptor again.
   r.KickTransmit();
   r.Run(60);
   if (r.Read(hvia::kMacCROffset) & hvia::kMacCRTXEMask) Fail("the transmitter is not idle without a descriptor");
@@ -183,13 +183,13 @@ void Transmit(unit::Rng* rng, int bits) {
     if (s.cut || s.bytes.size() != bytes + 4 || !std::equal(frame.begin(), frame.end(), s.bytes.begin())) Fail("%zu bytes were not sent as they were", bytes);
     const uint32_t fcs = hvia::EthernetFcs(frame.data(), bytes);
     if (std::memcmp(&fcs, &s.bytes[bytes], 4) != 0) Fail("the FCS of %zu bytes is wrong", bytes);
-    // Store and forward: not before the last byte was read, at once after it.
+    // Store and forward: starts right after the last byte was read, not before.
     const int64_t least = kick + static_cast<int64_t>((bytes + 3) / 4) * kClock / (bits / 32) + r.setup_.chip.transmit_delay;
     if (s.start < least || s.start > r.now + r.setup_.chip.transmit_delay) Fail("%zu bytes left at %" PRId64 " ps, now %" PRId64, bytes, s.start, r.now);
     r.Run(60);
     if (r.Read(hvia::kMacISROffset) != (hvia::kMacISRTXOKMask | hvia::kMacISRTXIDLEMask)) Fail("ISR after a frame is not TXOK and TXIDLE");
   }
-  // The FCS of a known text.
+  // The CRC of a known text.
   if (hvia::EthernetFcs(reinterpret_cast<const uint8_t*>("123456789"), 9) != 0xcbf43926u) Fail("this is not CRC-32");
   // Without FCS, and padded.
   const Bytes frame = r.Frame(80);
@@ -212,7 +212,7 @@ void Transmit(unit::Rng* rng, int bits) {
   r.sent.clear();
   r.Run(60);
 
-  // A chain that ends: link 0, then a further descriptor behind it.
+  // A chain that ends: link 0, then another descriptor after it.
   const uint32_t last = r.tx.Address(r.tx_next), next = r.tx.Address(r.tx_next + 1);
   r.memory.Put(last + hvia::kMacDescriptorLinkOffset, 0);
   r.Queue(r.Frame(100));
@@ -227,11 +227,11 @@ void Transmit(unit::Rng* rng, int bits) {
   r.WaitOwn("the frame behind the end of the chain", next, false);
 }
 
-// While a frame is on the wire the following ones are fetched, as many as the FIFO holds, and they
+// While a frame is on the wire the chip fetches the following ones, up to the FIFO's capacity. They
 // follow each other at the wire's speed.
 void Prefetch(unit::Rng* rng, int bits) {
   Setup s = Plain(bits);
-  s.chip.byte_time = 10 * kByte;  // 100 Mb/s: the bus is faster in any case
+  s.chip.byte_time = 10 * kByte;  // 100 Mb/s: slower than the bus in all cases
   Driver r(s, rng, 8, 2);
   std::vector<uint32_t> d;
   for (int i = 0; i < 8; ++i) d.push_back(r.Queue(r.Frame(1514)));
@@ -243,8 +243,8 @@ void Prefetch(unit::Rng* rng, int bits) {
   };
   r.Until("the first frame on the wire", [&] { return !r.sent.empty(); });
   const int64_t start = r.sent.front().start;
-  // 1,514 bytes take 121 us. 830 of them are gone after 67 us: 5 frames and 1,024 bytes of the
-  // sixth are in, for its last burst 512 bytes of room are missing.
+  // 1,514 bytes take 121 us. After 67 us 830 bytes have left. The FIFO then holds 5 frames and
+  // 1,024 bytes of the sixth, and lacks 512 bytes of space for its last burst.
   r.Run(67'000'000 / kClock);
   if (done() != 5) Fail("%d frames were fetched into a FIFO that holds 5", done());
   r.Until("eight frames", [&] { return r.sent.size() == 8; });
@@ -254,7 +254,7 @@ void Prefetch(unit::Rng* rng, int bits) {
   if (r.chip.statistics().transmitted != 8) Fail("transmitted is not counted");
 }
 
-// Drain threshold: the wire begins inside the frame; a slow host lets it run dry.
+// Drain threshold: the wire starts inside the frame. A slow host causes an underrun.
 void Drain(unit::Rng* rng, int bits) {
   constexpr uint32_t kDrain512 = 16u << hvia::kMacTXCFGDRTHLsb;
   {
@@ -300,7 +300,7 @@ void Filters(unit::Rng* rng, int bits) {
     for (uint32_t on : {0u, 1u}) {
       uint32_t all = hvia::kMacRFCRAPMMask | hvia::kMacRFCRAAUMask | hvia::kMacRFCRAAMMask | hvia::kMacRFCRAABMask;
       all = on ? c.bit : all & ~c.bit;
-      // Accepting all unicast accepts one's own, too.
+      // Accepting all unicast includes the station's address.
       const bool accepted = on || (c.bit == hvia::kMacRFCRAPMMask);
       r.Write(hvia::kMacRFCROffset, hvia::kMacRFCREnableMask | all);
       r.Check("filter", r.Frame(100, c.destination), accepted ? Received(104, c.destination_class, kOk) : 0);
@@ -322,7 +322,7 @@ void Errors(unit::Rng* rng, int bits) {
     for (uint32_t drain : {0u, kRxDrainMost}) {
       Driver r(Plain(bits), rng);
       r.Configure(kMaxDma512 | drain | rxcfg);
-      // What has started to leave the FIFO cannot be rejected.
+      // A frame that has started to leave the FIFO cannot be rejected.
       const bool early = drain != 0;
       r.Check("good", r.Frame(60), Received(64, 1, kOk));
       r.Check("good", r.Frame(1514), Received(1518, 1, kOk));
@@ -344,7 +344,7 @@ void Errors(unit::Rng* rng, int bits) {
   }
 }
 
-// DMA begins inside a frame, and with the threshold that was set.
+// DMA starts inside a frame, at the configured threshold.
 void Early(unit::Rng* rng, int bits) {
   for (uint32_t drain : {0u, 8u, 31u}) {
     Driver r(Plain(bits), rng);
@@ -376,7 +376,7 @@ void Fragments(unit::Rng* rng, int bits) {
   for (int i = 0; i < 3; ++i) {
     const uint32_t buffer = kTxBuffers + kBuffer * static_cast<uint32_t>(i) + 1 + static_cast<uint32_t>(i);
     std::copy_n(frame.begin() + at, sizes[i], r.memory.At(buffer));
-    // The first one last, as a driver does.
+    // The driver arms the first descriptor last, as a real driver does.
     Arm(&r.memory, r.tx.Address(static_cast<uint32_t>(i)), buffer, (i == 0 ? 0 : kOwn) | (i == 2 ? 0 : kMore) | sizes[i], true);
     at += sizes[i];
   }
@@ -443,14 +443,14 @@ void Overrun(unit::Rng* rng, int bits) {
     if (status != expect) Fail("frame %zu after overruns has status %08" PRIx32 ", want %08" PRIx32, i, status, expect);
     if (!std::equal(want[i].wire.begin(), want[i].wire.end(), r.BufferOf(d[i]))) Fail("frame %zu is not what came", i);
   }
-  // What was lost last is reported by the frame that comes next.
+  // The next frame reports the last loss.
   r.Run(20);
   const Bytes wire = r.Arrive(r.Frame(100), r.now + kClock);
   const uint32_t status = r.WaitOwn("the frame after the last loss", d.back(), true);
   const uint32_t flag = lost ? hvia::kMacDescriptorCommandStatusOverrunMask : 0;
   if (status != (kOwn | flag | Received(104, 1, kOk))) Fail("the frame after the last loss has status %08" PRIx32, status);
 
-  // Overrun inside a frame of which a part is in memory: it is cut.
+  // Overrun inside a frame that is partly in memory: the frame is truncated.
   s.chip.receive_fifo = 600;
   s.host.write_wait_every = 1;
   s.host.wait_clocks = 7;
@@ -465,10 +465,10 @@ void Overrun(unit::Rng* rng, int bits) {
   if (!std::equal(cut.begin(), cut.begin() + static_cast<int64_t>(size), slow.BufferOf(e))) Fail("a cut frame is not what came");
 }
 
-// CR: disable, reset, and a receiver that is switched on inside a frame.
+// CR: disable, reset, and a receiver enabled inside a frame.
 void Commands(unit::Rng* rng, int bits) {
   Driver r(Plain(bits), rng, 4, 4);
-  // Inside a frame: it is not recognised.
+  // Enabled inside a frame: the frame is not recognized.
   uint32_t d = r.Free();
   r.Arrive(r.Frame(1000), r.now + kClock);
   r.Run(50);
@@ -511,7 +511,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.Arrive(r.Frame(90), r.now + kClock);
   if (r.WaitOwn("a frame after CR.RXR", d, true) != (kOwn | Received(94, 1, kOk))) Fail("the receiver does not come back");
 
-  // TXD: the present frame is the last; TXE goes on with the next.
+  // TXD: the present frame is the last; TXE continues with the next.
   const uint32_t a = r.Queue(r.Frame(1200)), b = r.Queue(r.Frame(200));
   r.KickTransmit();
   r.Run(100);
@@ -522,7 +522,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.KickTransmit();
   r.WaitOwn("the next frame after CR.TXE", b, false);
   r.Until("both", [&] { return r.sent.size() == 2; });
-  // TXR inside a frame takes it back.
+  // TXR inside a frame removes it.
   r.sent.clear();
   const uint32_t c = r.Queue(r.Frame(1500));
   r.KickTransmit();
@@ -536,7 +536,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.KickTransmit();
   if (r.WaitOwn("a frame after CR.TXR", e, false) != (kOk | 333)) Fail("the transmitter does not come back");
   r.Run(60);
-  // RST takes everything back but the place on the bus.
+  // RST clears everything except the configuration space.
   r.Write(hvia::kMacCROffset, hvia::kMacCRRSTMask);
   for (size_t reg : {hvia::kMacCFGOffset, hvia::kMacTXCFGOffset, hvia::kMacRXCFGOffset, hvia::kMacTXDPOffset, hvia::kMacRXDPOffset, hvia::kMacRFCROffset, hvia::kMacCROffset})
     if (r.Read(reg) != 0) Fail("register %#zx survives CR.RST", reg);
@@ -560,7 +560,7 @@ void Aborts(unit::Rng* rng, int bits) {
         r.Write(receive ? hvia::kMacRXDPOffset : hvia::kMacTXDPOffset, hvia::kPciMemorySize);
       }
       r.Write(hvia::kMacCROffset, receive ? hvia::kMacCRRXEMask : hvia::kMacCRTXEMask);
-      // A target abort comes with one in four of the data phases that the bridge offers.
+      // The bridge aborts one in four of the data phases that it offers.
       r.Until("an abort", [&] {
         const auto& c = r.chip.statistics();
         if (c.master_aborts + c.target_aborts != 0) return true;
@@ -589,7 +589,7 @@ void Aborts(unit::Rng* rng, int bits) {
   }
 }
 
-// A burst goes on without GNT# only as long as the latency timer lets it.
+// Without GNT# a burst continues until the latency timer expires.
 void Latency(unit::Rng* rng, int bits) {
   for (uint8_t timer : {16, 255}) {
     Driver r(Plain(bits), rng);
@@ -610,7 +610,7 @@ void Latency(unit::Rng* rng, int bits) {
   }
 }
 
-// What a driver must not do is reported.
+// The model reports a driver's misuse.
 void Misuse(unit::Rng* rng, int bits) {
   const auto expect = [&](const char* what, const std::function<void(Driver*)>& doing) {
     Driver r(Plain(bits), rng);
@@ -640,7 +640,7 @@ void Misuse(unit::Rng* rng, int bits) {
   expect("64-bit addresses", [](Driver* r) { r->Write(hvia::kMacCFGOffset, hvia::kMacCFGM64ADDRMask); });
 }
 
-// RST# at any clock of a transfer, and the chip as new after it.
+// RST# at any clock of a transfer. Afterwards the chip is as new.
 void Resets(unit::Rng* rng, int bits) {
   for (int i = 0; i < 40; ++i) {
     Driver r(Plain(bits), rng, 4, 4);
@@ -655,7 +655,7 @@ void Resets(unit::Rng* rng, int bits) {
     r.bus.Reset();
     r.memory.Leave();
     if (r.chip.drive().oe != 0 || !r.chip.drive().req_n) Fail("the chip drives in reset");
-    // The host is reset, too.
+    // The host is reset too.
     r.bridge = HostBridge(&r.memory, r.setup_.host, bits);
     r.pins = r.bus.Clock(r.chip.drive(), r.bridge.drive(), true, false);
     r.sent.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DP83820's model against a host with memory on a bus whose rules are
-// checked in every clock. --size is the number of random episodes.
+// The DP83820's model and a host with memory, on a bus that checks its rules in every clock. --size
+// is the number of random episodes.
 #include <cinttypes>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr uint64_t kFrames = 60;  // each way and episode
+constexpr uint64_t kFrames = 60;  // in each direction of an episode
 
 void Print(const char* name, uint64_t value) { std::printf("%s %" PRIu64 "\n", name, value); }
 
@@ -19,7 +19,7 @@ uint64_t Tenths(double clocks) { return static_cast<uint64_t>(std::lround(10 * c
 
 void Speed() {
   for (int bits : {32, 64}) {
-    constexpr int64_t kGigabit = 8'000, kFaster = 1'000;  // ps a byte
+    constexpr int64_t kGigabit = 8'000, kFaster = 1'000;  // ps per byte
     constexpr uint64_t kLine = 50;                        // frames
     const bench::Speeds out = bench::Measure(bits, true, false, kLine, kGigabit), in = bench::Measure(bits, false, true, kLine, kGigabit),
                         both = bench::Measure(bits, true, true, kLine, kGigabit), read = bench::Measure(bits, true, false, kLine, kFaster),
@@ -33,7 +33,7 @@ void Speed() {
     Print(("both_receive_frame_tenths" + w).c_str(), Tenths(both.receive_frame));
     Print(("descriptor_read_clocks" + w).c_str(), static_cast<uint64_t>(out.descriptor_read));
     Print(("status_write_clocks" + w).c_str(), static_cast<uint64_t>(out.status_write));
-    // Burst by burst in turn: neither engine gets more than the other needs.
+    // The engines alternate burst by burst, so each gets about half of the bus.
     const double share = static_cast<double>(both.read_bytes) / static_cast<double>(both.read_bytes + both.write_bytes);
     if (share < 0.4 || share > 0.6) unit::Fail("the transmitter has %.0f %% of the bus when both request it", 100 * share);
     if (out.retry + in.retry + both.retry != 0) unit::Fail("retries on a bus without any");
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < unit::options().size; ++i) {
     const uint64_t seed = rng.Next();
     const uint64_t digest = bench::RunEpisode(seed, false, kFrames, &totals);
-    // Every fourth one again without the clocks in which nothing happens.
+    // Repeats every fourth episode without its idle clocks.
     if (i % 4 == 0 && bench::RunEpisode(seed, true, kFrames, &skipping) != digest)
       unit::Fail("leaving out clocks in which nothing happens changes episode %" PRIu64 " (its seed %" PRIu64 ")", i, seed);
   }

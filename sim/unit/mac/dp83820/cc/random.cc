@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random settings, random traffic in both directions, a host that retries,
-// disconnects, waits and takes the grant away: every frame and every status is
-// held against what the driver and the wire put in.
+// Random settings, random traffic in both directions, and a host that retries, disconnects, waits
+// and removes the grant. Every frame and every status is checked against the driver's and the
+// wire's data.
 #include "sim/unit/mac/dp83820/cc/random.h"
 
 #include "sim/unit/mac/dp83820/cc/rig.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint8_t kStation[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
 constexpr uint32_t kTxBuffers = 0x4000, kRxBuffers = 0x10000, kBuffer = 0x1000;
-constexpr int64_t kPeriod = 48 * kClock;  // the driver looks now and then
+constexpr int64_t kPeriod = 48 * kClock;  // of the driver's polls
 constexpr uint32_t kOverrun = hvia::kMacDescriptorCommandStatusOverrunMask, kUnderrun = hvia::kMacDescriptorCommandStatusUnderrunMask;
 
 uint64_t Mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x100000001b3ull + (h >> 29); }
@@ -20,13 +20,13 @@ struct Choice {
   Setup setup;
   bool extended = true;
   uint32_t txcfg = 0, rxcfg = 0, rfcr = 0;
-  bool drain = false;         // the transmitter begins inside frames
+  bool drain = false;         // the transmitter starts inside frames
   uint8_t latency_timer = 255;
   uint32_t tx_count = 2, rx_count = 2, rx_size = 2048;
   bool aep = false, arp = false, alp = false, rx_whole = false;
   unsigned laziness = 1;      // the driver returns buffers in one of N polls
-  unsigned load = 1;          // there is something to send in one of N polls
-  int64_t gap = 0;            // most between arriving frames, bytes
+  unsigned load = 1;          // a frame is sent in one of N polls
+  int64_t gap = 0;            // maximum between arriving frames, bytes
 };
 
 Choice Choose(unit::Rng* rng) {
@@ -104,7 +104,8 @@ class Episode : public Rig {
     SetStation(kStation, c_.rfcr);
     Write(hvia::kMacCROffset, hvia::kMacCRRXEMask);
     arrival_ = now + 100 * kClock;
-    // Waits of 8 clocks at each dword, twice the frames' time on the wire, and lazy drivers.
+    // The limit allows for waits of 8 clocks at each dword, twice the frames' time on the wire, and
+    // lazy drivers.
     const int64_t end = now + static_cast<int64_t>((tx_left_ + rx_left_ + 10) * 60'000 + 200'000) * kClock;
     while (!Over()) {
       const int64_t look = now + kPeriod;
@@ -140,7 +141,7 @@ class Episode : public Rig {
 
   void Look() {
     DropResults();
-    // The wire is loaded ahead.
+    // Frames are announced in advance.
     while (rx_left_ > 0 && arrival_ < now + 2 * kPeriod) Incoming();
     if (memory.inside()) return;
     TransmitDone();

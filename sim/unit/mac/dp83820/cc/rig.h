@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DP83820's model on a bus with a host: memory in which every byte has an
-// owner, a driver's register accesses, and the wire on both sides.
+// The DP83820's model on a bus with a host: memory that tracks the owner of each byte, a driver's
+// register accesses, and both sides of the wire.
 #pragma once
 #include <algorithm>
 #include <cinttypes>
@@ -34,7 +34,7 @@ constexpr uint32_t kSize = hvia::kMacDescriptorCommandStatusSizeMask;
 constexpr uint32_t kDescriptor = hvia::kMacDescriptorStride;
 constexpr uint8_t kGuard = 0xa5;
 
-// Memory that the chip may write only where the driver has given it the byte.
+// Memory that the chip may write only at bytes that the driver gave it.
 class Memory : public hvia::HostMemoryPort {
  public:
   static constexpr uint32_t kBytes = 1 << 17;
@@ -42,7 +42,7 @@ class Memory : public hvia::HostMemoryPort {
 
   uint32_t ReadDword(uint32_t address) override {
     if (address + 4 > kBytes) Fail("the chip reads at %#" PRIx32 ", beyond what it was given", address);
-    // Between the first and the last dword of a descriptor the driver must keep its hands off.
+    // The driver must not touch a descriptor between the chip's reads of its first and last dword.
     if (address < rings_) inside_ = (address % kDescriptor) / 4 + 1 < descriptor_dwords_;
     return Get(address);
   }
@@ -83,7 +83,7 @@ struct Setup {
   hvia::HostBridgeTiming host;
   hvia::HostBridgeNoise noise;
   int chip_bits = 32, bus_bits = 32, host_bits = 32;
-  bool skip = false;  // leave out the clocks in which nothing happens
+  bool skip = false;  // skip idle clocks
 };
 
 class Rig {
@@ -122,7 +122,7 @@ class Rig {
   void Run(int64_t clocks) {
     for (const int64_t end = now + clocks * kClock; now < end;) Step(end);
   }
-  // Runs until the condition holds, which it must within that many clocks.
+  // Runs until the condition holds. Fails after `limit` clocks.
   void Until(const char* what, const std::function<bool()>& condition, int64_t limit = 200'000) {
     const int64_t end = now + limit * kClock;
     while (!condition()) {
@@ -136,7 +136,7 @@ class Rig {
     HostResult r;
     bool got = false;
     Until("a register access", [&] { return got || (got = bridge.PopResult(&r)); });
-    // Results of what was posted before come first.
+    // Results of earlier commands come first.
     while (bridge.pending() != 0 || bridge.PopResult(&r)) Step(now + kClock);
     return r;
   }
@@ -170,7 +170,7 @@ class Rig {
     const HostResult r = Do(HostCommand::kConfigWrite, static_cast<uint32_t>(offset), data, enables);
     if (r.status != HostResult::kOk) Fail("configuration write %#zx: %s", offset, hvia::HostResultStatusName(r.status));
   }
-  // Puts the registers in their place and the chip on the bus.
+  // Maps the registers and enables the chip on the bus.
   void Enumerate(uint8_t latency_timer = 255) {
     WriteConfig(hvia::kPciConfigBar1Offset, hvia::kMacRegisterBase);
     WriteConfig(hvia::kPciConfigHeaderOffset, uint32_t{latency_timer} << hvia::kPciConfigHeaderLatencyTimerLsb);
@@ -185,7 +185,8 @@ class Rig {
     Write(hvia::kMacRFCROffset, rfcr);
   }
 
-  // A frame on the wire, its first byte at the PHY at `first`; the FCS is added, wrong if asked.
+  // Sends a frame to the chip, with its first byte at the PHY at `first`. Adds the FCS, a wrong one
+  // if `bad_fcs`.
   Bytes Arrive(Bytes frame, int64_t first, bool bad_fcs = false, bool symbol_error = false) {
     const uint32_t fcs = hvia::EthernetFcs(frame.data(), frame.size()) ^ (bad_fcs ? 0x10000u : 0);
     for (int i = 0; i < 4; ++i) frame.push_back(static_cast<uint8_t>(fcs >> (8 * i)));
@@ -225,7 +226,7 @@ struct Ring {
 
 inline uint32_t Status(const Memory& m, uint32_t descriptor) { return m.Get(descriptor + hvia::kMacDescriptorCommandStatusOffset); }
 
-// Arm hands a descriptor over: its buffer, and what else the chip may write.
+// Arm gives the chip a descriptor: its buffer, and the other bytes that the chip may write.
 inline void Arm(Memory* m, uint32_t descriptor, uint32_t buffer, uint32_t command, bool extended) {
   m->Put(descriptor + hvia::kMacDescriptorBufferAddressOffset, buffer);
   m->Put(descriptor + hvia::kMacDescriptorExtendedStatusOffset, 0xdeadbeef);
@@ -240,7 +241,7 @@ inline Bytes RandomFrame(unit::Rng* rng, const uint8_t* destination, size_t byte
   return f;
 }
 
-// Directed tries each habit of the chip by itself.
+// Directed tests each behaviour of the chip separately.
 void Directed(unit::Rng* rng, int bits);
 
 }  // namespace bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of 1,514 bytes back to back on the card's bus: what a 512-byte burst
-// costs, and what a frame does.
+// Frames of 1,514 bytes back to back on the card's bus: measures the time of a 512-byte burst and
+// of a frame.
 #include "sim/unit/mac/dp83820/cc/speed.h"
 
 #include <map>
@@ -16,7 +16,7 @@ constexpr int64_t kWire = 8'000;  // ps, a byte at 1 Gb/s
 constexpr uint64_t kRunUp = 10;   // frames until the FIFO is full
 constexpr size_t kFrame = hvia::kMaxFrame, kBurst = 512;
 
-// The card's memory and arbiter, as its contract has them, without its logic.
+// The card's memory and arbiter, from its contract, without its logic.
 Setup Card(int bits, int64_t byte_time) {
   Setup s;
   s.chip = hvia::Dp83820TimingOf(*hvia::FindProfile("hvia-ge"));
@@ -89,7 +89,7 @@ class Line : public Rig {
       write_ = pins.cbe_n & 1;
       const uint32_t address = static_cast<uint32_t>(pins.ad);
       if (address >= kTxBuffers) {
-        // From one burst of a frame to its next: between them there is nothing but the bus.
+        // From one burst of a frame to its next: only the bus lies between them.
         if (last_data_ && last_write_ == write_ && address == last_address_ + kBurst && only_) starts_[write_].push_back(clock_ - begin_);
         last_data_ = true;
         last_write_ = write_;

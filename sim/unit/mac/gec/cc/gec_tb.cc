@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Testbench of gec with the DP83820 model on its bus: frames in both directions between two clocks
-// of any ratio, against queues of frames. Every frame that leaves must be one that came in, whole
-// and in order; every drop must have its reason; every strobe and trace event is compared with what
-// a monitor sees on the pins. The bus is held to the rules of PCI. Faults are injected between the
-// chip and the bus: parity, addresses, statuses, a chip that stalls or is not there.
+// of any ratio, checked against queues of frames. Every frame that leaves must have come in,
+// complete and in order. Every drop must have its reason. Every strobe and trace event is compared
+// with a monitor on the pins. The bus checks the rules of PCI. Faults are injected between the chip
+// and the bus: parity, addresses, statuses, a chip that stalls or is absent.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -32,7 +32,7 @@ constexpr int kBusBits = 8 * static_cast<int>(kLanes);
 constexpr unsigned kSlotBytes = 2048;
 constexpr int64_t kNever = hvia::Dp83820::kNever;
 const uint64_t kSlotClocks = uint64_t{1} << hvia::kProfiles[0].TransmitSlotLog2;
-constexpr uint64_t kEndLimit = 500'000;  // core clocks of one wait of the testbench
+constexpr uint64_t kEndLimit = 500'000;  // limit of the testbench's waits, in core clocks
 
 struct Sent {
   Frame bytes;
@@ -54,7 +54,7 @@ struct Counts {
 
 enum class Fault { kNone, kDataParity, kAddressParity, kNobody, kStatus, kStray, kFreeze };
 
-// Use is an event of the bus as the trace should have it. A write of CR.RXE alone may be either.
+// Use is a bus event as the trace should show it. A write of CR.RXE alone may be either.
 struct Use {
   bool end;
   int use;
@@ -72,7 +72,7 @@ class Bench {
     chip = std::make_unique<hvia::Dp83820>(timing, kBusBits);
   }
 
-  // Both resets together; their ends are some clocks apart, in either order.
+  // Both resets start together. They end some clocks apart, in either order.
   void Reset() {
     NewChip();
     top->rst_ni = top->mac_rst_ni = 0;
@@ -119,17 +119,17 @@ class Bench {
     }
   }
 
-  // Until nothing moves, without new traffic.
+  // Runs without new traffic until nothing moves.
   void Settle(const char* what) {
     const uint64_t begin = unit::clocks();
-    for (int i = 0; i < 4; i++) Step(false);  // new inputs are seen
+    for (int i = 0; i < 4; i++) Step(false);  // new inputs take effect
     while (!AtRest()) {
       Step(false);
       if (unit::clocks() - begin > 20'000) {
         Fail("no rest after %s: core quiet %d, MAC quiet %d, chip quiet %d", what, top->quiet_o, top->mac_quiet_o, chip->quiet());
       }
     }
-    // Quiet stays quiescent while nobody does anything.
+    // The quiet output does not fall without new inputs.
     for (int i = 0; i < 40; i++) {
       Step(false);
       if (!AtRest()) Fail("not at rest any more after %s", what);
@@ -144,7 +144,7 @@ class Bench {
     top->mac_i = mac;
   }
 
-  // To the next edge of either clock.
+  // Advances to the next edge of either clock.
   void Step(bool traffic) {
     now = std::min(next_core, next_mac);
     const bool core = next_core == now, mac = next_mac == now;
@@ -171,7 +171,7 @@ class Bench {
   hvia::Dp83820Timing timing;
   unsigned tx_idle = 0, rx_idle = 0, read_idle = 0, abort_rate = 0;
   bool read_stall = false, known_length = true, full_frames = false, nice = false;
-  bool lossy = false;    // faults or transmit resets: frames may be lost, or be sent twice
+  bool lossy = false;    // faults or transmit resets: frames may be lost or sent twice
   uint64_t tx_left = 0, rx_left = 0;
   bool chip_there = true;
   Fault fault = Fault::kNone;
@@ -225,7 +225,7 @@ class Bench {
     if (kicks_tx > tx_committed + aborted + errors + errors_before + dropped) Fail("%" PRIu64 " transmit kicks for %" PRIu64 " frames", kicks_tx, tx_committed);
   }
 
-  // The trace has every transaction of the bus, in order, and both ends equally late.
+  // The trace must hold every transaction of the bus in order, with equal delays of start and end.
   void CheckUses() {
     if (kicks_rx > starved + enables) Fail("%" PRIu64 " receive kicks; %" PRIu64 " times no free buffer, %" PRIu64 " enables", kicks_rx, starved, enables);
     if (uses_want.size() != uses_got.size()) Fail("%zu events on the MAC bus, %zu traced", uses_want.size(), uses_got.size());
@@ -234,8 +234,7 @@ class Bench {
       const bool use = w.kick_or_configuration ? g.use == hvia::kMacBusUseKick || g.use == hvia::kMacBusUseConfiguration : g.use == w.use;
       if (w.end != g.end || !use) Fail("MAC bus event %zu: %s of use %d traced as %s of %d", i, w.end ? "end" : "start", w.use, g.end ? "end" : "start", g.use);
       const int64_t late = g.at - w.at;
-      // From the clock that the monitor sees: one MAC clock to notice, one to push, then the
-      // crossing.
+      // After the monitor's clock: one MAC clock to notice, one to push, then the crossing.
       if (late < mac_period || late > 3 * mac_period + 4 * core_period + (core_period > 3 * mac_period / 2 ? 16 * core_period : 0)) {
         Fail("MAC bus event %zu traced %" PRId64 " ps late", i, late);
       }
@@ -244,7 +243,7 @@ class Bench {
     uses_got.clear();
   }
 
-  // Plants one fault in traffic and waits until the card has recovered.
+  // Injects one fault during traffic and waits until the card has recovered.
   void PlantFault(Fault f) {
     const uint64_t before = errors;
     fault = f;
@@ -261,8 +260,8 @@ class Bench {
     if (errors != before + 1) Fail("fault %d was counted %" PRIu64 " times", static_cast<int>(f), errors - before);
   }
 
-  // Frames for a chip that does not take them: each wait for a slot ends, and what was in the slots
-  // is dropped and counted. No other frame may be lost, but for what the chip held.
+  // Sends frames to a chip that does not take them. Each wait for a slot ends. The frames in the
+  // slots are dropped and counted. Only frames that the chip held may be lost besides.
   void SendInVain(uint64_t frames) {
     const uint64_t begin = unit::clocks();
     tx_left = frames;
@@ -283,18 +282,18 @@ class Bench {
     if (top->link_down_o == up) Fail("the link is %s, and the card says otherwise", up ? "up" : "down");
   }
 
-  // The link goes and comes back.
+  // The link goes down and comes up again.
   void Outage() {
     lossy = full_frames = nice = true;
     const uint64_t had = dropped;
     Link(false);
     SendInVain(24);
     if (dropped == had) Fail("24 full frames without a link, and none was dropped");
-    // A full chip leaves the last of single frames alone in the slots.
+    // When the chip is full, the last single frame stays alone in the slots.
     for (const uint64_t pairs = dropped; dropped == pairs;) SendInVain(1);
     Link(true);
     Drain();
-    // From here on nothing is lost.
+    // No frame is lost after this.
     tx_lost += tx_expect.size();
     tx_expect.clear();
     const uint64_t lost = tx_lost, drops = dropped;
@@ -305,8 +304,8 @@ class Bench {
     full_frames = nice = false;
   }
 
-  // What the faults left is sent and read. Statuses that the card did not believe were counted by
-  // the monitor alone, so both begin anew; that each frame ended once is still true.
+  // Sends and reads what remains after the faults. Both counts of statuses restart, because only
+  // the monitor counted rejected ones. Each frame still ended once.
   void FinishFaults() {
     tx_left = rx_left = 0;
     Drain();
@@ -368,7 +367,7 @@ class Bench {
         seq_++;
         trace[seq_] = TraceState{vi_};
       }
-      // An engine that waits for its own bus stalls in the middle of a frame.
+      // An engine that waits for the bus stalls during a frame.
       if (stall_ > 0) stall_--;
       else if (top->cut_tx_i && rng.Chance(1, 80)) stall_ = static_cast<unsigned>(rng.Range(20, 250));
       if (!building_.empty() && stall_ == 0 && !rng.Chance(tx_idle, 8)) offered_ = true;
@@ -499,14 +498,14 @@ class Bench {
     }
   }
 
-  // MAC clock: the chip has sampled the pins of the clock that ended, and drives the next one.
+  // MAC clock: the chip samples the pins of the clock that ended, and drives the next one.
   void MacEdge(bool traffic) {
     mac_clocks++;
     const bool in_reset = !top->mb_rst_no;
     if (in_reset) {
       if (!was_reset_) resets_of_chip++;
       chip->Reset(now);
-      if (frozen_) bus = hvia::PciBus(kBusBits);  // the chip broke rules on purpose
+      if (frozen_) bus = hvia::PciBus(kBusBits);  // the fault broke rules on purpose
       bus.Reset();
       frozen_ = false;
     } else if (!frozen_) {
@@ -527,7 +526,8 @@ class Bench {
     Monitor(was, d);
   }
 
-  // Faults lie between the chip and the bus; PAR follows, as the chip takes it from the pins.
+  // Faults lie between the chip and the bus. PAR follows, because the chip computes it from the
+  // pins.
   void Tamper(hvia::PciDrive* d) {
     const bool address = (d->oe & hvia::kPciFrame) && !(d->high & hvia::kPciFrame) && pins_.frame_n() && pins_.idle();
     if (address) {
@@ -597,7 +597,7 @@ class Bench {
     armed_ = tampered_ = false;
   }
 
-  // What comes out of the chip on the wire's side.
+  // Checks the frames that the chip sends.
   void TakeSent() {
     hvia::Dp83820::Sent s;
     while (chip->PopSent(&s)) {
@@ -663,7 +663,7 @@ class Bench {
     if (good && ours && top->enable_i) rx_expect.push_back(f);
   }
 
-  // What is on the bus, seen by a third party.
+  // Monitors the bus independently of card and chip.
   void Monitor(const hvia::PciPins& was, const hvia::PciDrive& d) {
     if (was.frame_n() && !pins_.frame_n()) {
       monitor_busy_ = true;
@@ -693,7 +693,7 @@ class Bench {
     }
   }
 
-  // What the card has written into the chip, against what it should.
+  // Compares the card's writes to the chip with the expected setup.
   void CheckSetup() {
     const auto config = [this](uint32_t offset) { return config_[offset]; };
     const auto reg = [this](uint32_t offset) { return registers_[offset]; };
@@ -801,13 +801,13 @@ class Bench {
 
 // MAC bus clocks from status to status, times 100, in the middle of a run of full frames.
 uint64_t Period(const std::vector<uint64_t>& at) {
-  // The chip's FIFO is full, or empty, after the first third.
+  // After the first third the chip's FIFO is full, or empty.
   if (at.size() < 30) Fail("only %zu frames in the measurement", at.size());
   const size_t first = at.size() / 3, last = at.size() - 4;
   return (at[last] - at[first]) * 100 / (last - first);
 }
 
-// Full frames at both clocks of the profile, the wire at its own speed, the chip with its own wait
+// Full frames at both clocks of the profile, with the real speed of the wire and the chip's wait
 // states.
 void Measure(Bench* b) {
   const auto& params = hvia::kProfiles[0];
@@ -818,7 +818,7 @@ void Measure(Bench* b) {
     b->top->single_tx_slot_i = b->top->single_rx_slot_i = b->top->cut_tx_i = b->top->cut_rx_i = b->top->short_bursts_i = 0;
     b->core_period = b->mac_period = 30'000;
     b->timing = hvia::Dp83820TimingOf(params);
-    if (way == 3) b->timing.byte_time = 100;  // a wire that costs nothing: the bus alone
+    if (way == 3) b->timing.byte_time = 100;  // a wire without cost: measures the bus only
     b->Reset();
     b->Start();
     b->nice = b->full_frames = true;
@@ -855,7 +855,7 @@ int main(int argc, char** argv) {
     b.top->cut_tx_i = cut_tx;
     b.top->cut_rx_i = cut_rx;
     b.top->short_bursts_i = round % 3 == 1;
-    // Equal, slower and faster clocks; the wire at its speed, slower, or so fast that the FIFO
+    // Equal, slower and faster clocks. The wire runs at its speed, slower, or so fast that the FIFO
     // overruns.
     b.core_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));
     b.mac_period = round % 3 == 0 ? 30'000 : static_cast<int64_t>(rng.Range(15'000, 45'000));
@@ -866,18 +866,18 @@ int main(int argc, char** argv) {
     b.timing.write_wait_every = rng.Bits(1) ? 0 : static_cast<int>(rng.Range(1, 12));
     b.timing.byte_time = rng.Bits(1) ? 8'000 : static_cast<int64_t>(rng.Range(2'000, 40'000));
     b.timing.receive_fifo = rng.Bits(1) ? 32768 : 4096;
-    // Often in the middle of what the last round left.
+    // Often during the last round's remaining work.
     b.DropTransmit();
     b.Reset();
     b.lossy = false;
     b.rx_left = b.tx_left = 0;
     if (round % 4 == 0) {
-      // Nobody there: asked again for ever, no error, nothing else disturbed.
+      // No chip: the card polls forever without an error or other effect.
       b.chip_there = false;
       for (int i = 0; i < 2000; i++) b.Step(false);
       if (b.top->mac_ready_o || b.errors != 0) Fail("ready %d, %" PRIu64 " errors without a chip", b.top->mac_ready_o, b.errors);
       if (b.resets_of_chip < 10) Fail("a chip that is not there was reset %" PRIu64 " times only", b.resets_of_chip);
-      b.SendInVain(4);  // an even number: the ring begins at its first slot again
+      b.SendInVain(4);  // an even number, so that the ring is at its first slot again
       if (b.seen.sent != 0) Fail("%" PRIu64 " frames sent without a chip", b.seen.sent);
       b.tx_expect.clear();
       // It is plugged in while RST# is low.
@@ -887,7 +887,7 @@ int main(int argc, char** argv) {
       }
       b.chip_there = true;
     }
-    // Receive enable may come before the chip is ready, and with traffic waiting.
+    // Receive enable may come before the chip is ready, and with waiting traffic.
     if (rng.Bits(1)) b.top->enable_i = 1;
     b.Start();
 
@@ -902,8 +902,8 @@ int main(int argc, char** argv) {
     frames += b.seen.sent;
     if (b.seen.good == 0) Fail("no good frame in a round");
 
-    // A core that stalls takes as many frames as there are slots, then the FIFO overruns; when it
-    // goes on the chip is woken.
+    // A stalled core takes as many frames as there are slots, then the FIFO overruns. When the core
+    // continues, the chip is woken.
     const uint64_t slots = single_rx ? 1 : 2, before = b.rx_delivered;
     b.read_stall = true;
     b.nice = true;
@@ -917,7 +917,7 @@ int main(int argc, char** argv) {
     overruns += b.seen.overrun;
     b.nice = false;
 
-    // Off: nothing arrives any more. Another address: only its frames do.
+    // Disabled: no frame arrives. Another address: only its frames arrive.
     b.top->enable_i = 0;
     b.Settle("receive disable");
     uint64_t had = b.seen.good;
@@ -932,7 +932,7 @@ int main(int argc, char** argv) {
       b.top->enable_i = 1;
       b.Settle("receive enable");
     } else {
-      // An address that changes in flight.
+      // The address changes while frames are in flight.
       b.top->enable_i = 1;
       for (unsigned i = rng.Below(60); i > 0; i--) b.Step(false);
       b.station[5] ^= 0x81;
@@ -959,7 +959,7 @@ int main(int argc, char** argv) {
       b.Round();
     }
     if (round % 4 == 1 || round % 8 == 3) {
-      b.abort_rate = 0;  // an abort takes back what the chip holds, so that it would never be full
+      b.abort_rate = 0;  // an abort removes the chip's frames, so it would never be full
       b.Outage();
       dropped += b.dropped;
     }

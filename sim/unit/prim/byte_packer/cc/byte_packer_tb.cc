@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Testbench of byte_packer against a plain array of bytes: every pair of short beats at every start
-// lane, then random packets of several segments, with idles, back-pressure and clears.
+// lane, then random packets of several segments, with idle clocks, back-pressure and clears.
 #include <memory>
 #include <vector>
 
@@ -42,13 +42,13 @@ class Bench {
     unit::clocks()++;
   }
 
-  // Sends one packet and checks everything that comes out. Returns the clocks it took.
+  // Sends one packet and checks the output. Returns its clocks.
   uint64_t Packet(unsigned lane, const std::vector<Beat>& beats, Traffic traffic) {
     std::vector<uint8_t> want;
     for (const Beat& b : beats) {
       for (unsigned i = 0; i < b.bytes; i++) want.push_back(b.data >> (8 * (b.offset + i)));
     }
-    // A last beat without bytes that finds nothing held comes out as a beat without lanes.
+    // A last beat without bytes, when no bytes are held, yields a beat without lanes.
     const bool empty_end = beats.back().bytes == 0 && !want.empty() && (lane + want.size()) % kBytes == 0;
     const uint64_t begin = unit::clocks();
     size_t in = 0, got = 0, out_beats = 0;
@@ -66,13 +66,13 @@ class Bench {
         top->in_bytes_i = b.bytes;
         top->in_last_i = b.last;
       } else {
-        // Nothing may be taken from the wires without valid.
+        // Inputs without valid must be ignored.
         top->in_data_i = rng.Next();
         top->in_offset_i = 0;
         top->in_bytes_i = rng.Below(kBytes + 1);
         top->in_last_i = rng.Bits(1);
       }
-      // The lane matters with the first beat only.
+      // The lane matters only with the first beat.
       top->start_lane_i = in == 0 ? lane : rng.Below(kBytes);
       top->out_ready_i = !rng.Chance(traffic.pressure, 4);
       top->clk_i = 0;
@@ -99,7 +99,7 @@ class Bench {
     return unit::clocks() - begin;
   }
 
-  // Sends part of a packet and forgets it.
+  // Sends part of a packet, then drops it.
   void Abandon(const std::vector<Beat>& beats) {
     for (const Beat& b : beats) {
       if (b.last) break;
@@ -127,7 +127,7 @@ class Bench {
     for (unsigned s = 0; s < segments; s++) {
       unsigned left = rng.Chance(1, 4) ? rng.Below(4 * kBytes) : rng.Below(3);
       if (rng.Chance(1, 16)) left = rng.Below(1515);
-      bool dense = rng.Bits(1);  // as memory gives it: first and last beat partial only
+      bool dense = rng.Bits(1);  // as from memory: only first and last beat partial
       unsigned offset = rng.Below(kBytes);
       do {
         unsigned room = kBytes - offset;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives the clock crossings of cdc_tb with random clock ratios and
-// phases, pauses and back-pressure on both sides, and resets of either side in
-// the middle of traffic. Every word must come out once, in order, and nothing of
-// before a reset after it. The size is the number of words per lane.
+// Drives the clock crossings of cdc_tb with random clock ratios and phases, pauses and
+// back-pressure on both sides, and resets of either side during traffic. Every word must come out
+// once and in order, but no word from before a reset may come out after it. The size is the number
+// of words per lane.
 
 #include <deque>
 #include <memory>
@@ -46,7 +46,7 @@ class Bench {
   }
 
  private:
-  // New clocks and new habits of both sides.
+  // New clocks and new rates on both sides.
   void Retune() {
     src_period_ = static_cast<int64_t>(rng_.Range(2, 41));
     dst_period_ = rng_.Chance(1, 8) ? src_period_ : static_cast<int64_t>(rng_.Range(2, 41));
@@ -78,7 +78,7 @@ class Bench {
     for (int i = 0; i < kLanes; i++) {
       if (((dut_.src_ready_o | dut_.dst_valid_o) >> i) & 1) unit::Fail("lane %d offers or takes words in reset", i);
     }
-    // A side that is not in reset goes on asking; nothing may move meanwhile.
+    // A side that is not in reset keeps requesting. Meanwhile nothing may move.
     for (uint64_t i = rng_.Range(1, 20); i > 0; i--) Advance(false);
     if (src && dst) {
       (rng_.Chance(1, 2) ? dut_.src_rst_ni : dut_.dst_rst_ni) = 1;
@@ -90,15 +90,15 @@ class Bench {
     dut_.eval();
   }
 
-  // Without new words and with a willing sink everything must come out and come to
-  // rest, within a bound; at rest nothing may move.
+  // Without new words and with a ready sink all words must come out within a bound. Then nothing
+  // may move.
   void Rest() {
     rests_++;
     for (int i = 0; i < kLanes; i++) accept_[i] = 16;
     resting_ = true;
     const bool stall = rng_.Chance(1, 3);
     if (stall) {
-      // With an unwilling sink words stay inside, and that is at rest as well.
+      // Words that a stalled sink leaves inside also count as rest.
       for (int i = 0; i < kLanes; i++) accept_[i] = 0;
     }
     const uint64_t from = dst_edges_;
