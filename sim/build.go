@@ -28,7 +28,7 @@ type Program struct {
 	Folder  string   // of the cache
 	Name    string   // of the program's file
 	Sources []string // patterns, one file with main
-	Headers []string // patterns of what the result depends on
+	Headers []string // patterns of further inputs
 	Flags   []string // further compiler flags
 }
 
@@ -41,11 +41,10 @@ var echoSimulator = Program{
 	Flags:   []string{"-pthread", "-DHVIA_WITHOUT_CARD"},
 }
 
-// EchoSimulator builds the fabric simulator without the card: its nodes can be
-// plain NICs ("nic") and of the test kind "echo". It needs no Verilator and
-// builds in seconds, which is what tests of the bridge want that plant faults
-// in the simulator's own code. A build is cached by the content of everything
-// that goes into it.
+// EchoSimulator builds the fabric simulator without the card. Its nodes can be
+// plain NICs ("nic") and of the test kind "echo". It requires no Verilator and
+// builds in seconds, for tests of the bridge that inject bugs into the
+// simulator. A build is cached by the content of all its inputs.
 func EchoSimulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return echoSimulator.Build(ctx, mutants...)
 }
@@ -110,15 +109,15 @@ func (p Program) Build(ctx context.Context, mutants ...verilate.Mutant) (string,
 	if err := p.same(sum, now, err); err != nil {
 		return "", err
 	}
-	// The rename is what makes the cache entry valid.
+	// The rename validates the cache entry.
 	if err := os.Rename(program+".tmp", program); err != nil {
 		return "", fmt.Errorf("sim: build %s: %w", p.Folder, err)
 	}
 	return program, nil
 }
 
-// compile makes the object file of one source unless it is in the cache. So a
-// program with one changed or mutated source compiles only that one.
+// compile makes the object file of one source unless it is in the cache. So
+// after a change of one source it compiles only that one.
 func (p Program) compile(ctx context.Context, root, compiler string, flags, headers []string, name, path string, mutants []verilate.Mutant) (string, error) {
 	mutants = slices.DeleteFunc(slices.Clone(mutants), func(m verilate.Mutant) bool { return m.File != name })
 	files := append([]string{name}, headers...)
@@ -154,8 +153,8 @@ func (p Program) compile(ctx context.Context, root, compiler string, flags, head
 	return object, nil
 }
 
-// same rejects a result whose sources changed during the build: the cache would
-// hold it under the hash of their old content.
+// same rejects a result whose sources changed during the build, because the
+// cache would hold it under the hash of their old content.
 func (p Program) same(before, now string, err error) error {
 	if err != nil || now != before {
 		return fmt.Errorf("sim: build %s: %w", p.Folder, errors.Join(verilate.ErrSourcesChanged, err))
@@ -216,7 +215,7 @@ func contentHash(root, compiler string, flags, files []string, mutants []verilat
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lockFile takes an exclusive advisory lock, which goes with the process.
+// lockFile takes an exclusive advisory lock, which ends with the process.
 func lockFile(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

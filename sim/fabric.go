@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sim builds, starts, joins and ends the fabric simulator, the process
-// that holds the simulated cards and the wire. What programs do on a fabric is
-// in packages driver and vipl.
+// with the simulated cards and the wire. Programs use a fabric through packages
+// driver and vipl.
 package sim
 
 import (
@@ -32,7 +32,7 @@ type Mode string
 
 // Time modes.
 const (
-	// Timed: every host thread has a virtual clock, runs repeat to the bit.
+	// Timed: every host thread has a virtual clock, and runs repeat exactly.
 	Timed Mode = "timed"
 	// Free: the simulator runs whenever there is work.
 	Free Mode = "free"
@@ -47,11 +47,12 @@ const quitLimit = 5 * time.Second
 // ErrStart is returned when the simulator ended before it was ready.
 var ErrStart = errors.New("simulator did not start")
 
-// How a simulator may end by itself, beside other failures.
+// How a simulator may end by itself, besides other failures.
 var (
-	// ErrRejected: it does not take its settings. The error's text says which.
+	// ErrRejected: it rejected its settings. The error's text names the
+	// setting.
 	ErrRejected = errors.New("the simulator rejected its settings")
-	// ErrOutput: it could not write a file that it was asked for.
+	// ErrOutput: it could not write a requested file.
 	ErrOutput = errors.New("the simulator could not write a file")
 )
 
@@ -61,10 +62,10 @@ const (
 	exitOutput   = 3
 )
 
-// maxSocketPath is the most bytes of a Unix socket's path.
+// maxSocketPath is the maximum length of a Unix socket's path in bytes.
 const maxSocketPath = 107
 
-// exitError is the end of a simulator that says itself what was wrong.
+// exitError is the end of a simulator that reported the cause.
 type exitError struct {
 	text  string
 	kinds []error
@@ -73,8 +74,7 @@ type exitError struct {
 func (e *exitError) Error() string   { return e.text }
 func (e *exitError) Unwrap() []error { return e.kinds }
 
-// explained returns what the simulator said, if that is all that a user has to
-// know.
+// explained returns the simulator's report if a user requires no more.
 func (c *child) explained() *exitError {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {
@@ -99,7 +99,7 @@ type Node struct {
 // which all declared threads have attached.
 type Thread struct {
 	Node int
-	Rank int // distinguishes the threads of a node and orders what they do at one instant
+	Rank int // identifies a thread of a node and orders actions at one instant
 	Name string
 }
 
@@ -107,35 +107,35 @@ type Thread struct {
 type Config struct {
 	Mode        Mode // Timed
 	Nodes       []Node
-	Switch      bool     // two nodes have a switch between them and not a cable, as more always have
+	Switch      bool     // two nodes get a switch, not a cable; more nodes always do
 	Threads     []Thread // required in timed mode
 	MemoryBytes int64    // host memory of each node: 256 MiB
 	Profile     string   // set of parameters: hvia-ge
-	// Params replaces parameters of class model (package params) for this run;
-	// the simulator rejects others, and values that its models cannot take.
+	// Params replaces parameters of class model (package params) for this run.
+	// The simulator rejects other parameters, and invalid values.
 	Params     map[string]int64
-	Seed       uint64 // of everything random in the models: 1
+	Seed       uint64 // of all randomness in the models: 1
 	SpareSlots int    // for threads that were not declared: 16
-	// Faults is what the wire does to frames. Without any it carries them all.
+	// Faults are injected into the wire. Without faults it delivers all frames.
 	Faults WireFaults
 
 	// SocketPath is where other processes join; a private one if empty.
 	SocketPath string
 
 	StuckLimit time.Duration // wall time a timed thread may run without a call: 10 s
-	// StallLimit: wall time for which a guest's threads may run while simulated
-	// time advances by less than 1 us: 30 s. Then the guest ends, and not the
-	// run.
+	// StallLimit is the wall time for which a guest's threads may run while
+	// simulated time advances by less than 1 us: 30 s. Then the guest ends, not
+	// the run.
 	StallLimit time.Duration
 	StartLimit time.Duration // wall time until all declared threads have attached: 60 s
-	// Guests: this process owns the fabric, nobody else can join by its path,
-	// and other processes come as guests (bridge.Conn.NewGuest, bridge.Join).
-	// Then a timed run in which nothing can move any more waits for who comes
-	// next.
+	// Guests: this process owns the fabric, no other process can join by its
+	// path, and other processes come as guests (bridge.Conn.NewGuest,
+	// bridge.Join). When nothing can move in a timed run, the run waits for
+	// another guest.
 	Guests          bool
-	ContinueOnDeath bool // a process that dies does not stop the others
+	ContinueOnDeath bool // when a process dies, the others continue
 
-	Program   string   // path of the simulator; that of the profile, built from the checkout, if empty
+	Program   string   // path of the simulator; if empty, that of the profile, built from the checkout
 	Arguments []string // further arguments for it
 
 	Process  string // name of this process in messages
@@ -187,7 +187,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 		return fail(fmt.Errorf("sim: start: %w", err))
 	}
 	if f.tmpDir != "" {
-		// So that it goes even when this process is killed.
+		// Removes the directory even if this process is killed.
 		args = append(args, "--private-directory", "yes")
 	}
 	if f.child, err = startChild(ctx, program, args); err != nil {
@@ -200,7 +200,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
-// switched says whether the nodes have a switch between them.
+// switched reports whether a switch connects the nodes.
 func (c Config) switched() bool { return c.Switch || len(c.Nodes) > 2 }
 
 func arguments(cfg Config, path string) ([]string, error) {
@@ -266,7 +266,7 @@ func (f *Fabric) Path() string { return f.path }
 // Conn is this process's connection.
 func (f *Fabric) Conn() *bridge.Conn { return f.conn }
 
-// Pid is the simulator's process id, 0 when another process owns it.
+// Pid is the simulator's process id, 0 if another process owns it.
 func (f *Fabric) Pid() int {
 	if f.child == nil {
 		return 0
@@ -274,14 +274,14 @@ func (f *Fabric) Pid() int {
 	return f.child.cmd.Process.Pid
 }
 
-// Digest asks for the digest of the run so far. The answer comes when the
-// fabric has nothing to do.
+// Digest requests the digest of the run so far. The reply comes when the fabric
+// is idle.
 func (f *Fabric) Digest(ctx context.Context) (bridge.Digest, error) { return f.conn.Digest(ctx) }
 
-// Close leaves the fabric and, if this process started it, ends the simulator
-// and removes everything that belonged to it. Threads that still wait get
-// bridge.ErrClosed. In a process that was forked from the one that started or
-// joined it, it does nothing but return bridge.ErrForked.
+// Close leaves the fabric. If this process started it, Close ends the simulator
+// and removes its files. Waiting threads get bridge.ErrClosed. In a process
+// that was forked from the one that started or joined the fabric, Close only
+// returns bridge.ErrForked.
 func (f *Fabric) Close() error {
 	if err := f.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return err
@@ -291,8 +291,8 @@ func (f *Fabric) Close() error {
 		if f.child != nil {
 			f.closeErr = errors.Join(f.closeErr, f.child.end())
 			if f.child.killed() {
-				// It had no time to remove its socket; a clean end has, and
-				// then the path may be another simulator's by now.
+				// A killed simulator left its socket. After a clean end the
+				// path may belong to another simulator.
 				_ = os.Remove(f.path)
 			}
 			f.removeFiles()
@@ -310,11 +310,11 @@ func (f *Fabric) removeFiles() {
 // child is the simulator's process.
 type child struct {
 	cmd    *exec.Cmd
-	owner  *os.File // its other end is the child's: closing it ends the run
+	owner  *os.File // closing it ends the run: the child has the other end
 	output *tailBuffer
 	done   chan struct{} // closed when the process is gone
-	err    error         // how it ended, valid after done
-	asked  chan struct{} // closed when we asked it to end
+	err    error         // its result, valid after done
+	asked  chan struct{} // closed when this process asked it to end
 	once   sync.Once
 }
 
@@ -323,7 +323,7 @@ func startChild(ctx context.Context, program string, args []string) (*child, err
 	if err != nil {
 		return nil, fmt.Errorf("sim: start %s: %w", program, err)
 	}
-	// Non-blocking, so that the file takes deadlines.
+	// Non-blocking, so that the file supports deadlines.
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, fmt.Errorf("sim: start %s: %w", program, err)
 	}
@@ -331,7 +331,7 @@ func startChild(ctx context.Context, program string, args []string) (*child, err
 	c := &child{owner: ours, output: &tailBuffer{}, done: make(chan struct{}), asked: make(chan struct{})}
 	c.cmd = exec.Command(program, append(args, "--owner-fd", "3")...)
 	c.cmd.ExtraFiles = []*os.File{theirs}
-	// A failing assertion of the RTL speaks on standard output.
+	// A failing assertion of the RTL prints to standard output.
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	started := make(chan error, 1)
@@ -399,7 +399,7 @@ func (c *child) superviseContext(ctx context.Context) {
 	}
 }
 
-// end asks the simulator to end, kills it when it does not, and waits.
+// end asks the simulator to end, kills it after quitLimit, and waits.
 func (c *child) end() error {
 	c.once.Do(func() { close(c.asked) })
 	c.owner.Close()
@@ -413,7 +413,7 @@ func (c *child) end() error {
 		return fmt.Errorf("sim: end the simulator (process %d): it did not end within %v and was killed: %s", c.cmd.Process.Pid, quitLimit, c.output)
 	}
 	if c.killed() && !c.crashed() {
-		// Someone else ended it; its threads know. Nothing is left behind.
+		// Another process ended it, and its threads know. No files remain.
 		return nil
 	}
 	if e := c.explained(); e != nil {
@@ -425,7 +425,7 @@ func (c *child) end() error {
 	return nil
 }
 
-// killed reports whether a signal ended the process, which is gone.
+// killed reports whether a signal ended the process.
 func (c *child) killed() bool {
 	var exit *exec.ExitError
 	if !errors.As(c.err, &exit) {
@@ -445,11 +445,11 @@ func (c *child) crashed() bool {
 	return ok && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
-// explain says how the simulator ended, for errors of its clients.
+// explain describes the end of the simulator, for errors of its clients.
 func (c *child) explain() string {
 	select {
 	case <-c.done:
-	case <-time.After(time.Second): // its socket goes before the process does
+	case <-time.After(time.Second): // its socket closes before the process ends
 		return ""
 	}
 	text := "it ended cleanly"

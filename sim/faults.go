@@ -14,39 +14,39 @@ import (
 	"hvia/sim/bridge"
 )
 
-// ErrWireFaults is returned for faults of the wire that cannot be.
+// ErrWireFaults is returned for impossible faults of the wire.
 var ErrWireFaults = errors.New("wire faults")
 
-// WireFaults is what the wire does to frames on request. What happens depends
-// on the seed, on the frames and their times, and on nothing else. Each kind
-// has its own choices in each direction, which another's rate does not change.
+// WireFaults are the faults that the wire injects. They depend only on the
+// seed, the frames and their times. In each direction each kind makes separate
+// choices, which the rate of another kind does not change.
 type WireFaults struct {
-	Seed   uint64 // that of the models if 0
+	Seed   uint64 // the models' seed if 0
 	Faults []WireFault
 }
 
-// WireFault is a kind of fault, the frames that have it, and its details. Each
-// frame is looked at when its sender gives it to the wire, for all faults; one
-// that is lost has no other.
+// WireFault is a kind of fault, the selection of its frames, and its details.
+// All faults are decided for a frame when it is sent. A lost frame has no other
+// fault.
 type WireFault struct {
 	Kind      layout.WireFault
 	Direction WireDirection
 	Frames    FrameSelection // for Cut and Link only From and To
 
-	Least, Most bridge.Time // Delay, Pause: by how much, drawn evenly; a Pause without them lasts until Frames.To
+	Least, Most bridge.Time // Delay, Pause: the delay, drawn evenly; a Pause without them lasts until Frames.To
 	Behind      uint32      // Reorder: how many others pass: 1
-	Within      bridge.Time // Reorder: when it goes on although they have not: 1 ms
-	Bits        uint32      // Corrupt: how many are flipped; 1 to 8 by seed if 0
-	Bytes       uint32      // Truncate: how many are left of frame and FCS; by seed if 0
+	Within      bridge.Time // Reorder: latest time at which it continues: 1 ms
+	Bits        uint32      // Corrupt: number of flipped bits; 1 to 8 by seed if 0
+	Bytes       uint32      // Truncate: remaining bytes of frame and FCS; by seed if 0
 }
 
-// FrameSelection names frames of one direction: those that agree with all that
-// is given.
+// FrameSelection selects frames of one direction: those that match all given
+// conditions.
 type FrameSelection struct {
-	From, To bridge.Time // the preamble begins at From or later and before To; if To is 0, at any time
+	From, To bridge.Time // the preamble starts at From or later and before To; if To is 0, at any time
 
-	// Fields. All but Type are of the VIA header, and frames without one do not
-	// agree.
+	// Fields. All but Type belong to the VIA header, so frames without one do
+	// not match.
 	Type        uint16 // EtherType
 	VI          *uint8 // index of the sender's VI
 	Operation   *layout.FrameOperation
@@ -54,16 +54,16 @@ type FrameSelection struct {
 	First, Last bool   // of a message
 	Message     uint32 // the n-th that its VI sends, from 1
 
-	// Of the frames that agree so far (with Message: of the message's frames)
-	// the n-th, from 1, and every n-th.
+	// Of the matching frames (with Message: of the message's frames) the n-th,
+	// from 1, and every n-th.
 	Frame, Every uint32
-	// Of those the share that the seed chooses.
+	// The share of those that the seed selects.
 	Share *Share
 }
 
-// WireDirection names directions of cables: of the one between two nodes
-// FromNode0 and FromNode1, of those to a switch ToSwitch, FromSwitch and
-// SwitchCable.
+// WireDirection names directions of cables: FromNode0 and FromNode1 of the
+// cable between two nodes; ToSwitch, FromSwitch and SwitchCable of cables to a
+// switch.
 type WireDirection int
 
 // Directions.
@@ -86,7 +86,7 @@ const (
 
 func switchDirection(node int, way switchWay) WireDirection {
 	if node < 0 || node >= layout.BridgeMaxNodes {
-		return -1 // which every fabric rejects
+		return -1 // every fabric rejects this
 	}
 	return firstSwitchWay + WireDirection(node*int(switchWays)+int(way))
 }
@@ -118,7 +118,7 @@ const WholeShare Share = 1_000_000_000
 
 const (
 	perPercent    = WholeShare / 100
-	percentDigits = 7 // behind the point
+	percentDigits = 7 // after the point
 	defaultWithin = bridge.Millisecond
 	longestSpan   = 1000 * bridge.Second
 	mostBits      = 64
@@ -154,7 +154,7 @@ func operationName(o layout.FrameOperation) string { return strings.ToLower(o.St
 
 const linkForm = "a link takes the word down, a window and nothing else: link=down 2ms..3ms, or link=down 2ms.. for ever"
 
-// wrong says what is wrong with a fault, in the words of a specification.
+// wrong returns the error of a fault, in the words of a specification.
 func (f WireFault) wrong() string {
 	s := f.Frames
 	window := s.To != 0
@@ -204,7 +204,7 @@ func spansText(least, most bridge.Time) string {
 	return spanText(least) + ".." + spanText(most)
 }
 
-// String gives a fault as a specification has it, without its direction.
+// String returns the fault's specification without its direction.
 func (f WireFault) String() string {
 	s := f.Frames
 	var terms []string
@@ -267,7 +267,7 @@ func (f WireFault) String() string {
 	return faultName(f.Kind) + "=" + strings.Join(terms, " ")
 }
 
-// String gives the specification, which parses to the same faults.
+// String returns the specification, which parses to the same faults.
 func (f WireFaults) String() string {
 	var clauses []string
 	if f.Seed != 0 {
@@ -286,8 +286,8 @@ func (f WireFaults) String() string {
 	return strings.Join(clauses, "; ")
 }
 
-// Set parses a specification; with String and Type WireFaults is a value for
-// flags.
+// Set parses a specification. With String and Type, WireFaults can be the value
+// of a flag.
 func (f *WireFaults) Set(text string) error {
 	v, err := ParseWireFaults(text)
 	if err != nil {
@@ -300,14 +300,14 @@ func (f *WireFaults) Set(text string) error {
 // Type names the value of a flag.
 func (*WireFaults) Type() string { return "faults" }
 
-// MarshalText gives the specification.
+// MarshalText returns the specification.
 func (f WireFaults) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // UnmarshalText parses a specification.
 func (f *WireFaults) UnmarshalText(text []byte) error { return f.Set(string(text)) }
 
-// ways are the directions that one names in a fabric of n nodes, in the
-// simulator's words, or why there are none.
+// ways returns the directions in the simulator's words for a fabric of n nodes,
+// or why there are none.
 func (d WireDirection) ways(nodes int, switched bool) (ways []string, why string) {
 	node, way, ofSwitch := d.atSwitch()
 	switch {
@@ -337,14 +337,15 @@ func (d WireDirection) ways(nodes int, switched bool) (ways []string, why string
 	return ways, ""
 }
 
-// Check says what is wrong with the faults for a fabric of that many nodes,
-// with a switch between them or not, without starting one.
+// Check reports errors of the faults for a fabric of the given number of nodes,
+// with or without a switch, without starting one.
 func (f WireFaults) Check(nodes int, switched bool) error {
 	_, err := f.arguments(nodes, switched)
 	return err
 }
 
-// arguments are the simulator's, for a fabric of that many nodes.
+// arguments returns the simulator's arguments for a fabric of the given number
+// of nodes.
 func (f WireFaults) arguments(nodes int, switched bool) ([]string, error) {
 	var args []string
 	for i, fault := range f.Faults {
@@ -365,7 +366,7 @@ func (f WireFaults) arguments(nodes int, switched bool) ([]string, error) {
 	return args, nil
 }
 
-// argument is a fault in one direction, in the simulator's words.
+// argument returns a fault in one direction, in the simulator's words.
 func (f WireFault) argument(way string) string {
 	s := f.Frames
 	text := fmt.Sprintf("%v %s", f.Kind, way)

@@ -13,11 +13,11 @@ import (
 	"hvia/sim/bridge"
 )
 
-// FaultSyntaxError says where a specification of faults is wrong.
+// FaultSyntaxError locates the error in a specification of faults.
 type FaultSyntaxError struct {
 	Text string // the specification
-	At   int    // byte of Text at which Part begins
-	Part string // what is wrong
+	At   int    // byte of Text at which Part starts
+	Part string // the wrong part
 	Why  string
 }
 
@@ -27,7 +27,7 @@ func (e *FaultSyntaxError) Error() string {
 
 func (e *FaultSyntaxError) Unwrap() error { return ErrWireFaults }
 
-// word is a part of a specification and where it begins.
+// word is a part of a specification and its position.
 type word struct {
 	text string
 	at   int
@@ -66,7 +66,7 @@ func (w word) fields() []word {
 	return out
 }
 
-// ParseWireFaults reads a specification, for example "drop=1%,corrupt=0.1%" or
+// ParseWireFaults parses a specification, for example "drop=1%,corrupt=0.1%" or
 // "0>1:drop=message 7 frame 3 vi 2; 1>0:cut=2ms..3ms". The grammar is in
 // docs/how-to/make-the-wire-fail.md. The error is a *FaultSyntaxError. An empty
 // text is a wire without faults.
@@ -84,7 +84,7 @@ func ParseWireFaults(text string) (WireFaults, error) {
 	return f, nil
 }
 
-// faultParser keeps the first error; what comes after it means nothing.
+// faultParser keeps the first error. Later results are meaningless.
 type faultParser struct {
 	text string
 	err  error
@@ -120,7 +120,7 @@ func (p *faultParser) clause(clause word, f *WireFaults) {
 	}
 }
 
-// parseDirection gives BothDirections for what is none.
+// parseDirection returns BothDirections for an unknown direction.
 func parseDirection(text string) WireDirection {
 	for d := FromNode0; d <= SwitchCable(layout.BridgeMaxNodes-1); d++ {
 		if text != "" && text == d.String() {
@@ -177,7 +177,7 @@ func (p *faultParser) fault(w word, direction WireDirection) WireFault {
 	return f
 }
 
-// termNames is what a term must be alone in.
+// termNames returns what a term sets. No two terms of a fault may set the same.
 func termNames(text string) []string {
 	switch {
 	case strings.HasSuffix(text, "%"):
@@ -188,7 +188,7 @@ func termNames(text string) []string {
 	return []string{text}
 }
 
-// term takes one term of a fault and returns how many words it has.
+// term parses one term of a fault and returns its number of words.
 func (p *faultParser) term(f *WireFault, terms []word) int {
 	first, s := terms[0], &f.Frames
 	switch {
@@ -275,8 +275,8 @@ func (p *faultParser) number(w word, lo, hi uint64) uint64 {
 	return v
 }
 
-// decimal reads a number with up to the given places behind the point, in units
-// of the last place.
+// decimal parses a number with at most `places` digits after the point. Its
+// result is in units of the last place.
 func decimal(text string, places int) (uint64, bool) {
 	whole, part, point := strings.Cut(text, ".")
 	if whole == "" || (point && part == "") || len(part) > places || strings.Trim(whole+part, "0123456789") != "" {
@@ -333,7 +333,7 @@ func (p *faultParser) span(w word) bridge.Time {
 	return t
 }
 
-// spans reads one time or two.
+// spans parses one time or two.
 func (p *faultParser) spans(w word) (least, most bridge.Time) {
 	left, right, both := strings.Cut(w.text, "..")
 	if !both {

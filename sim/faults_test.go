@@ -12,8 +12,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Specifications, what they mean, and how they are written when they are not
-// written like that.
+// Specifications, their meaning, and their canonical text if it differs.
 var faultTexts = []struct {
 	text      string
 	want      WireFaults
@@ -83,7 +82,7 @@ func TestParseWireFaults(t *testing.T) {
 
 func TestParseWireFaultsRejects(t *testing.T) {
 	for text, want := range map[string]struct {
-		part string // that is pointed at
+		part string // the part that the error shows
 		why  string
 	}{
 		";":                            {"", "must be a kind of fault: drop, duplicate"},
@@ -152,7 +151,7 @@ func TestParseWireFaultsRejects(t *testing.T) {
 	require.ErrorContains(t, err, `wire faults "drop=1%; 1>0: corrupt=oops 3": at character 23, "oops": must be`)
 }
 
-// Faults in Go that no specification can give are rejected, too.
+// Faults in Go without a specification are rejected too.
 func TestInvalidWireFaults(t *testing.T) {
 	one := FrameSelection{Frame: 1}
 	for _, c := range []struct {
@@ -219,8 +218,8 @@ func TestSwitchFaultArguments(t *testing.T) {
 	require.Equal(t, want, args)
 }
 
-// A specification that parses is written as a text that parses to the same. Any
-// other text gives an error that points into it.
+// A valid specification prints as a text that parses to the same faults. Any
+// other text gives an error with a position.
 func FuzzParseWireFaults(f *testing.F) {
 	for _, c := range faultTexts {
 		f.Add(c.text)

@@ -20,22 +20,22 @@ import (
 )
 
 // Simulator builds the fabric simulator with the Verilated card of the base
-// profile from the checkout around the working directory and returns the
-// program's path. A build is cached by the content of everything that goes into
-// it. Mutants are bugs injected into it, for tests of tests.
+// profile from the checkout around the working directory. It returns the
+// program's path. A build is cached by the content of all its inputs. Mutants
+// are bugs injected into it, for tests of tests.
 func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return ProfileSimulator(ctx, params.Base, mutants...)
 }
 
-// ErrStale is returned when the checkout has other layouts than this program
-// was built with: the two could not talk, which would be seen only after
-// minutes of building.
+// ErrStale is returned when the checkout's layouts differ from those of this
+// program. The two could not communicate, and without this check the error
+// would come only after minutes of building.
 var ErrStale = errors.New("this program is not of the checkout's present sources: build it again ('make build' makes bin/hvia)")
 
 var layoutHashLine = regexp.MustCompile(`kLayoutHash = 0x([0-9a-f]{1,16})ull;`)
 
-// checkLayout says whether a simulator of these sources understands this
-// program.
+// checkLayout checks that a simulator of these sources and this program have
+// the same layouts.
 func checkLayout(root string) error {
 	const header = "sim/gen/hvia_layout.h"
 	body, err := os.ReadFile(filepath.Join(root, header))
@@ -52,9 +52,9 @@ func checkLayout(root string) error {
 	return nil
 }
 
-// ProfileSimulator builds the simulator of a profile's board, which knows no
-// other profile; an empty name means the base profile. ErrStale if it would be
-// of no use to this program.
+// ProfileSimulator builds the simulator of a profile's board, which supports no
+// other profile. An empty name means the base profile. It returns ErrStale if
+// this program could not use the simulator.
 func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.Mutant) (string, error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		return "", ErrNoCompiler
@@ -74,8 +74,8 @@ func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.M
 	return verilate.Build(ctx, spec)
 }
 
-// SimulatorBuilt returns where the base profile's simulator lies or would lie,
-// and whether it is built.
+// SimulatorBuilt returns the path of the base profile's simulator, and whether
+// it is built.
 func SimulatorBuilt() (string, bool, error) {
 	spec, err := simulatorSpec(params.Base)
 	if err != nil {
@@ -97,7 +97,7 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 	if err != nil {
 		return verilate.Spec{}, err
 	}
-	// Packages first; the order of the rest does not matter.
+	// Packages first. The order of the rest does not matter.
 	rtl := []string{"rtl/gen/hvia_pkg.sv", "rtl/gen/hvia_params_pkg.sv", "rtl/prim/hvia_types_pkg.sv"}
 	for _, dir := range []string{"rtl", "sim/card"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {

@@ -14,7 +14,7 @@ import (
 	"hvia/sim/verilate"
 )
 
-// A socket's path that is too long is said before anything is built or started.
+// A socket's path that is too long is reported before a build or start.
 func TestLongTemporaryDirectory(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	require.NoError(t, os.Mkdir(long, 0o755))
@@ -27,8 +27,8 @@ func TestLongTemporaryDirectory(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A program that was built before its checkout changed fails before a build of
-// minutes, not after it.
+// A program older than its checkout fails before a build of minutes, not after
+// it.
 func TestStaleProgram(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestStaleProgram(t *testing.T) {
 	err = checkLayout(other)
 	require.ErrorIs(t, err, ErrStale)
 	require.ErrorContains(t, err, "layout hash 0123456789abcdef, of this program ")
-	// A hash with leading zeros is written without them.
+	// The hash is written without leading zeros.
 	require.NoError(t, os.WriteFile(header, []byte("constexpr uint64_t kLayoutHash = 0xabcull;\n"), 0o644))
 	require.ErrorIs(t, checkLayout(other), ErrStale)
 	require.NoError(t, os.WriteFile(header, []byte("#pragma once\n"), 0o644))

@@ -32,8 +32,8 @@ func ownThread(t testing.TB, ctx context.Context, mode sim.Mode, name string) (*
 	return f, slot
 }
 
-// The context of a call ends at about the moment at which its wait does. The
-// next call must notice nothing of it.
+// The context of a call ends at about the same moment as its wait. The next
+// call must not be affected.
 func TestAbortNamesItsWait(t *testing.T) {
 	rounds := 4000
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -73,8 +73,8 @@ func TestAbortNamesItsWait(t *testing.T) {
 	}
 }
 
-// A request to end a wait that has ended already is left in the page by its
-// thread's process, which was late.
+// A request to end a wait that has already ended: the thread's process left it
+// in the page too late.
 func TestLateAbort(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestLateAbort(t *testing.T) {
 	}
 }
 
-// A wait of no time still takes what is there.
+// A wait of no time still returns a waiting message.
 func TestWaitOfNoTime(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestWaitOfNoTime(t *testing.T) {
 				c := bridge.Command{Opcode: layout.BridgeOpcodeMessage, Count: 1, Tag: 1}
 				c.Data[0] = byte(i)
 				require.NoError(t, slot.Post(ctx, c))
-				// In timed mode it is there an instant later.
+				// In timed mode the message comes an instant later.
 				_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond})
 				require.NoError(t, err)
 				if mode == sim.Free {

@@ -11,8 +11,8 @@ import (
 	"hvia/layout"
 )
 
-// What the simulator could only take for something else is rejected before it
-// is asked. This connection has none to ask.
+// Arguments that the simulator would misread are rejected before the request.
+// This connection has no simulator.
 func TestAttachRejects(t *testing.T) {
 	longest := len(newRequest(layout.BridgeControlAttach).Name()) - 1
 	for _, x := range []struct {

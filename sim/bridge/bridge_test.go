@@ -73,8 +73,8 @@ func TestFrameUse(t *testing.T) {
 	require.Zero(t, m.Use(99))
 }
 
-// An old program on a new simulator, and the other way round: both numbers are
-// printed and nothing is mapped.
+// An old program with a new simulator, and the other way round: the error shows
+// both hashes, and nothing is mapped.
 func TestForeignHashesAreRefused(t *testing.T) {
 	program := echoProgram(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

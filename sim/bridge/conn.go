@@ -2,8 +2,8 @@
 
 // Package bridge is the host side of the pages and the socket that join Go
 // programs with the fabric simulator: command rings, waits in virtual time,
-// host memory with its frame-use table. Programs use it through package
-// driver, which makes threads of its slots.
+// host memory with its frame-use table. Programs use it through package driver,
+// which makes threads of its slots.
 package bridge
 
 import (
@@ -22,22 +22,22 @@ import (
 	"hvia/params"
 )
 
-// replyLimit bounds the wait for an answer on the control socket. The
-// simulator answers between two steps of its cards. Time in which its process
-// does not run, because it was stopped or others have the machine, counts a
-// stoppedShare of itself.
+// replyLimit bounds the wait for a reply on the control socket. The simulator
+// replies between two steps of its cards. Time in which its process does not
+// run counts only a stoppedShare: the process may be stopped, or the machine
+// busy.
 const (
 	replyLimit   = 30 * time.Second
 	replyPoll    = time.Second
 	stoppedShare = 20
 )
 
-// backstop bounds every sleep: a kick that comes between the last check and the
-// sleep would otherwise be lost.
+// backstop bounds every sleep. Without it a kick between the last check and the
+// sleep would be lost.
 const backstop = 250 * time.Millisecond
 
-// handOver orders what goroutines of one process do before a wait and after
-// it. The real order comes from shared memory, which the race detector does
+// handOver orders the actions of one process's goroutines before and after a
+// wait. The real order comes from shared memory, which the race detector does
 // not see.
 var handOver atomic.Uint64
 
@@ -45,12 +45,12 @@ var handOver atomic.Uint64
 type Options struct {
 	Name    string // of the process, for messages; its program name if empty
 	Nodes   []int  // nodes whose host memory is mapped; nil means all
-	Profile string // set of parameters that the simulator must have been built from; hvia-ge if empty
+	Profile string // parameters of the simulator's build; hvia-ge if empty
 
-	// Explain, when set, is asked for more words when the simulator died.
+	// Explain, if set, explains the death of the simulator in error messages.
 	Explain func() string
 
-	layoutHash, paramsHash uint64 // what is claimed instead of the truth, in tests
+	layoutHash, paramsHash uint64 // claimed by tests instead of the real ones
 }
 
 // Conn is one process's connection to a fabric.
@@ -61,16 +61,16 @@ type Conn struct {
 	explain func() string
 	header  layout.BridgeHeader // read only
 	bell    []byte
-	guest   *Guest // what this process is; nil if it is none
+	guest   *Guest // this process as a guest; nil if it is none
 	timed   bool
 	nodes   int
 	memory  map[int]*Memory
 
-	// Calls that touch the pages hold the gate for reading; Close takes it for
-	// writing before it unmaps them.
+	// Calls that access the pages hold the gate for reading. Close holds it for
+	// writing while it unmaps them.
 	gate   sync.RWMutex
 	closed atomic.Bool
-	gone   bool // pages are gone; guarded by gate
+	gone   bool // pages are unmapped; guarded by gate
 	dead   atomic.Bool
 	ended  atomic.Pointer[StopError] // why this guest's connection ended
 
@@ -85,8 +85,8 @@ type Conn struct {
 	guests map[GuestID]*Guest
 }
 
-// answer is a reply with the descriptors that came with it. Those that are kept
-// are replaced by -1; close closes the others.
+// answer is a reply with its descriptors. A descriptor that is kept is replaced
+// by -1; close closes the others.
 type answer struct {
 	layout.BridgeReply
 	fds []int
@@ -100,7 +100,7 @@ func (a answer) close() {
 	}
 }
 
-// descriptorRoom is for as many descriptors as come with one reply.
+// descriptorRoom has space for the descriptors of one reply.
 var descriptorRoom = unix.CmsgSpace(4 * (2 + 2*layout.BridgeMaxNodes))
 
 // Dial joins the fabric that serves the path.
@@ -119,7 +119,7 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 	return join(ctx, raw.(*net.UnixConn), path, o)
 }
 
-// join greets the simulator on a connection, which belongs to it from now on.
+// join greets the simulator on a connection, which it owns from now on.
 func join(ctx context.Context, sock *net.UnixConn, path string, o Options) (*Conn, error) {
 	mark, err := markProcess()
 	if err != nil {
@@ -148,7 +148,7 @@ func newRequest(op layout.BridgeControl) layout.BridgeRequest {
 	return r
 }
 
-// hello exchanges the greeting with the simulator and maps what it shares.
+// hello exchanges the greeting with the simulator and maps the shared pages.
 func (c *Conn) hello(ctx context.Context, o Options) error {
 	if o.layoutHash == 0 {
 		o.layoutHash = layout.Hash
@@ -178,7 +178,7 @@ func (c *Conn) hello(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	reply, fds, err := c.exchange(r)
-	// Nobody else closes these, whatever happens below.
+	// This closes them on every path below.
 	defer answer{fds: fds}.close()
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (c *Conn) exchange(r layout.BridgeRequest) (layout.BridgeReply, []int, erro
 	return reply, fds, nil
 }
 
-// mapPages maps what came with the reply and marks the descriptors it keeps.
+// mapPages maps the reply's descriptors and marks those that it keeps.
 func (c *Conn) mapPages(name string, mask uint32, reply layout.BridgeReply, fds []int) error {
 	c.nodes = int(reply.Nodes())
 	var nodes []int
@@ -319,8 +319,8 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// read takes replies off the socket and notices its end, which is the death
-// of the simulator unless the fabric was closed.
+// read receives replies until the socket ends. Unless the fabric was closed,
+// that means that the simulator died.
 func (c *Conn) read() {
 	defer close(c.readDone)
 	defer close(c.ends)
@@ -331,7 +331,7 @@ func (c *Conn) read() {
 		if err != nil || n == 0 {
 			break
 		}
-		// The caller that needs descriptors notices that some are missing.
+		// The caller detects missing descriptors.
 		fds, _ := descriptors(oob[:oobn])
 		switch n {
 		case layout.BridgeReplySize:
@@ -354,8 +354,7 @@ func (c *Conn) read() {
 	}
 }
 
-// kick wakes every thread of this process, so that it checks whether it may
-// continue.
+// kick wakes every thread of this process to check whether it may continue.
 func (c *Conn) kick() {
 	c.gate.RLock()
 	defer c.gate.RUnlock()
@@ -370,7 +369,7 @@ func (c *Conn) kick() {
 	}
 }
 
-// check says whether the fabric is usable. The gate is held.
+// check returns nil while the fabric is usable. The gate is held.
 func (c *Conn) check() error {
 	if c.closed.Load() || c.gone {
 		return &StopError{Kind: ErrClosed, Text: "this process closed its connection to " + c.path}
@@ -398,9 +397,9 @@ func (c *Conn) check() error {
 }
 
 // Forked returns ErrForked in a process that was forked from the one that
-// joined: the connection, its memory and its threads are that process's, and so
-// are the replies. No lock is taken before it is known, because its holder may
-// not have been forked.
+// joined. The connection, its memory, threads and replies belong to the other
+// process. Callers check this before they take a lock, because a fork does not
+// copy the lock's holder.
 func (c *Conn) Forked() error {
 	if !c.mark.forked() {
 		return nil
@@ -408,7 +407,7 @@ func (c *Conn) Forked() error {
 	return &StopError{Kind: ErrForked, Text: fmt.Sprintf("process %d joined %s and not this one: join anew", c.mark.value, c.path)}
 }
 
-// Err is nil while the fabric is usable, else why it is not.
+// Err is nil while the fabric is usable, else the reason.
 func (c *Conn) Err() error {
 	if err := c.Forked(); err != nil {
 		return err
@@ -418,7 +417,7 @@ func (c *Conn) Err() error {
 	return c.check()
 }
 
-// Timed says whether the fabric runs in timed mode.
+// Timed reports whether the fabric runs in timed mode.
 func (c *Conn) Timed() bool { return c.timed }
 
 // Nodes is the number of nodes of the fabric.
@@ -433,8 +432,8 @@ func (c *Conn) Memory(node int) (*Memory, error) {
 	return m, nil
 }
 
-// Reproducible is false once something outside virtual time took part in a
-// timed run: a call was aborted, a thread came late, a process died.
+// Reproducible is false once an event outside virtual time affected a timed
+// run: a call was aborted, a thread came late, a process died.
 func (c *Conn) Reproducible() bool {
 	if c.mark.forked() {
 		return false
@@ -444,8 +443,8 @@ func (c *Conn) Reproducible() bool {
 	return !c.gone && c.timed && c.header.Tainted() == 0
 }
 
-// request asks the simulator for something. The answer's descriptors are the
-// caller's.
+// request sends a request to the simulator. The caller owns the descriptors of
+// the answer.
 func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, error) {
 	if err := c.Forked(); err != nil {
 		return answer{}, err
@@ -510,16 +509,15 @@ func (c *Conn) request(ctx context.Context, r layout.BridgeRequest) (answer, err
 	}
 }
 
-// processorTime is what the simulator's process has used, 0 if that is not
-// known.
+// processorTime is the CPU time of the simulator's process, 0 if unknown.
 func (c *Conn) processorTime() int64 {
 	c.gate.RLock()
 	defer c.gate.RUnlock()
 	if c.gone {
 		return 0
 	}
-	// The processor-time clock of another process, as clock_getcpuclockid(3)
-	// makes it.
+	// The CPU-time clock of another process, as clock_getcpuclockid(3) computes
+	// it.
 	var t unix.Timespec
 	if unix.ClockGettime(int32(^c.header.SimulatorPid()<<3|2), &t) != nil {
 		return 0
@@ -527,46 +525,44 @@ func (c *Conn) processorTime() int64 {
 	return t.Nano()
 }
 
-// Digest is what a run did, as numbers that are the same when it repeats.
+// Digest summarizes a run in numbers that are equal when the run is repeated.
 type Digest struct {
-	Hash         uint64 // over FramesHash's and WakesHash's input, and what differs from the usual configuration
+	Hash         uint64 // over FramesHash's and WakesHash's input, and deviations from the default configuration
 	FramesHash   uint64 // over every frame on a wire and its time
-	WakesHash    uint64 // over every wake of a thread, its time, and the message or reply that it brought
+	WakesHash    uint64 // over every wake of a thread, its time, and its message or reply
 	Time         Time   // simulated time reached
-	Frames       uint64 // frames that nodes put on the wire
+	Frames       uint64 // frames that nodes sent
 	Wakes        uint64 // waits ended
 	Reproducible bool
-	Wire         [layout.BridgeMaxNodes]WireCounts // of what each node sends, on its own cable
+	Wire         [layout.BridgeMaxNodes]WireCounts // counts of each node's frames on its cable
 	Switch       SwitchCounts
 }
 
-// SwitchCounts are the frames that went through the switch. All are zero if the
-// nodes have none between them.
+// SwitchCounts counts the frames at the switch. All are zero without a switch.
 type SwitchCounts struct {
-	Wire  [layout.BridgeMaxNodes]WireCounts // of what the switch sends to each node
+	Wire  [layout.BridgeMaxNodes]WireCounts // of the switch's frames to each node
 	Ports [layout.BridgeMaxNodes]SwitchPort // by node
 }
 
 // SwitchPort holds the counts of the switch's port for one node.
 type SwitchPort struct {
 	// Frames from the node: Received are good, WrongFcs were dropped for their
-	// FCS. Of the good ones, Filtered went to no port, Flooded to all other
-	// ports, and Unlearned had a source address that the full table could not
-	// take.
+	// FCS. Of the good ones, Filtered went to no port, and Flooded to all other
+	// ports. Unlearned had a source address for which the table had no space.
 	Received, WrongFcs, Filtered, Flooded, Unlearned uint64
-	Moved                                            uint64 // addresses that were behind another port before
+	Moved                                            uint64 // addresses that were at another port before
 	Aged                                             uint64 // addresses forgotten after a long silence
-	// Of the frames for the node: queued, dropped because the queue was full.
+	// Frames for the node: queued, and dropped because the queue was full.
 	Forwarded, NoRoom uint64
-	HighestFilling    uint64 // most bytes in that queue, each frame with its FCS
+	HighestFilling    uint64 // maximum of bytes in that queue, including each frame's FCS
 }
 
 // WireCounts are the frames of one direction of the wire.
 type WireCounts struct {
-	Sent    uint64 // given to the wire by their sender
-	Arrived uint64 // that the receiver gets as they were sent, copies included
-	Damaged uint64 // that the receiver gets with a wrong FCS, copies included
-	// Frames that met each kind of fault. A lost frame has no other fault.
+	Sent    uint64 // by their sender
+	Arrived uint64 // unchanged at the receiver, copies included
+	Damaged uint64 // at the receiver with a wrong FCS, copies included
+	// Frames with each kind of fault. A lost frame has no other fault.
 	Faults [layout.WireFaultLink + 1]uint64
 }
 
@@ -584,8 +580,8 @@ func switchPort(c layout.SwitchPort) SwitchPort {
 	}
 }
 
-// Digest asks for the digest of the run so far. The answer comes when the
-// fabric has nothing to do.
+// Digest requests the digest of the run so far. The reply comes when the fabric
+// is idle.
 func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 	reply, err := c.request(ctx, newRequest(layout.BridgeControlDigest))
 	if err != nil {
@@ -603,8 +599,8 @@ func (c *Conn) Digest(ctx context.Context) (Digest, error) {
 	return d, nil
 }
 
-// Close detaches this process's threads and leaves the fabric. Calls that
-// wait return ErrClosed. Slices of host memory are invalid afterwards.
+// Close detaches this process's threads and leaves the fabric. Waiting calls
+// return ErrClosed. Slices of host memory are invalid afterwards.
 func (c *Conn) Close() error {
 	if err := c.Forked(); err != nil {
 		return err
@@ -630,7 +626,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// release gives the pages back.
+// release unmaps the pages.
 func (c *Conn) release() {
 	c.gone = true
 	retire(c.header)
@@ -645,8 +641,7 @@ func (c *Conn) release() {
 	}
 }
 
-// wakeSimulator notifies the simulator that something was published. The gate
-// is held.
+// wakeSimulator notifies the simulator of published data. The gate is held.
 func (c *Conn) wakeSimulator() {
 	sequence := word(c.bell, layout.BridgeBellSequenceOffset)
 	sequence.Add(1)

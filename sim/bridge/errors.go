@@ -9,8 +9,8 @@ import (
 	"hvia/layout"
 )
 
-// Why a connection or a call ended. A StopError carries one of the first
-// group; test with errors.Is.
+// Why a connection or a call ended; test with errors.Is. A StopError carries
+// one of the first group.
 var (
 	ErrClosed        = errors.New("fabric is closed")
 	ErrDeadlock      = errors.New("deadlock in virtual time")
@@ -22,12 +22,11 @@ var (
 	ErrDevice        = errors.New("card model fault")
 	ErrSimulatorDied = errors.New("simulator died")
 
-	// These end one process and not the run.
+	// These end one process, not the run.
 	ErrViolation  = errors.New("process tried what it may not do")
 	ErrGuestEnded = errors.New("the owner of the fabric ended the process")
 
-	// ErrForked: the connection is that of the process that this one was forked
-	// from.
+	// ErrForked: the process was forked from the one that joined.
 	ErrForked = errors.New("process was forked from the one that joined")
 
 	ErrVersion      = errors.New("program and simulator do not match")
@@ -65,5 +64,5 @@ type StopError struct {
 
 func (e *StopError) Error() string { return fmt.Sprintf("bridge: %v: %s", e.Kind, e.Text) }
 
-// Unwrap gives the sentinel.
+// Unwrap returns the sentinel.
 func (e *StopError) Unwrap() error { return e.Kind }

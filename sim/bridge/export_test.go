@@ -11,8 +11,7 @@ import (
 	"hvia/params"
 )
 
-// ClaimHashes makes a process claim to have been built from other layouts and
-// parameters.
+// ClaimHashes makes a process claim other layouts and parameters.
 func ClaimHashes(o *Options, layoutHash, paramsHash uint64) {
 	o.layoutHash, o.paramsHash = layoutHash, paramsHash
 }
@@ -26,11 +25,11 @@ func NewTestMemory(frames int) *Memory {
 func LoadWord(b []byte, offset int) uint32     { return word(b, offset).Load() }
 func StoreWord(b []byte, offset int, v uint32) { word(b, offset).Store(v) }
 
-// SlotPages is all that a thread shares with the simulator.
+// SlotPages returns the memory that a thread shares with the simulator.
 func SlotPages(s *Slot) []byte { return s.pages }
 
-// RingBell makes the simulator scan its slots, and SetBell writes what it
-// sleeps on.
+// RingBell makes the simulator scan its slots, and SetBell writes the word on
+// which it sleeps.
 func RingBell(c *Conn)          { c.wakeSimulator() }
 func SetBell(c *Conn, v uint32) { word(c.bell, layout.BridgeBellSequenceOffset).Store(v) }
 func HeaderOf(c *Conn) []byte   { return c.header }
@@ -39,7 +38,8 @@ func SendRaw(c *Conn, b []byte) error {
 	return err
 }
 
-// HelloDescriptors greets the simulator and gives what came with its reply.
+// HelloDescriptors greets the simulator and returns the descriptors of its
+// reply.
 func HelloDescriptors(socket *os.File) ([]int, error) {
 	defer socket.Close()
 	raw, err := net.FileConn(socket)
@@ -69,7 +69,7 @@ func LoadTime(pages []byte) uint64 {
 	return layout.BridgeSlot(pages[:layout.BridgeSlotSize]).WakeTime()
 }
 
-// RequestAbort asks the simulator to end the wait that was published last.
+// RequestAbort asks the simulator to end the last published wait.
 func RequestAbort(s *Slot) {
 	s.abort.Store(s.waitSequence.Load())
 	s.conn.wakeSimulator()

@@ -23,11 +23,10 @@ import (
 // forkerVariable makes this test program the process that forks.
 const forkerVariable = "HVIA_BRIDGE_TEST_FORKER"
 
-// playForker joins, forks, and goes on with its thread. The child tries every
-// call that talks to the simulator, and says in its exit status which did not
-// fail.
+// playForker joins, forks, and continues with its thread. The child tries every
+// call that talks to the simulator. Its exit status shows which did not fail.
 func playForker() error {
-	// A forked child has one thread of the Go runtime: nothing may want
+	// A forked child has one thread of the Go runtime: nothing may require
 	// another.
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
@@ -66,7 +65,7 @@ func playForker() error {
 		}
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 	}
-	// Meanwhile the parent works: no reply is another's.
+	// Meanwhile the parent works. All replies are its own.
 	for i := range 200 {
 		if _, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Microsecond}); err != nil {
 			return err
@@ -101,8 +100,8 @@ func playForker() error {
 	return errors.Join(slot.Detach(), conn.Close())
 }
 
-// A child that a process forked and that uses the library gets an error, and
-// its parent notices nothing.
+// A forked child that uses the library gets an error. Its parent is not
+// affected.
 func TestForkedChild(t *testing.T) {
 	for _, mode := range []sim.Mode{sim.Timed, sim.Free} {
 		t.Run(string(mode), func(t *testing.T) {

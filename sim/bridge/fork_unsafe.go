@@ -13,7 +13,7 @@ import (
 )
 
 // processWord is a word of this process that the kernel zeroes in a forked
-// child, so that a fork is noticed without a system call.
+// child. So a fork is detected without a system call.
 var processWord = sync.OnceValues(func() (*atomic.Uint32, error) {
 	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -40,5 +40,5 @@ func markProcess() (processMark, error) {
 	return processMark{w, w.Load()}, nil
 }
 
-// forked says that this process is another one than the one that was marked.
+// forked reports whether this process is not the marked one.
 func (m processMark) forked() bool { return m.word.Load() != m.value }

@@ -13,10 +13,10 @@ import (
 	"hvia/layout"
 )
 
-// GuestID is the number of a guest. None is used twice in a fabric.
+// GuestID is the number of a guest. A fabric never reuses it.
 type GuestID uint32
 
-// GuestConfig identifies a guest and lists what belongs to it.
+// GuestConfig identifies a guest and lists its resources.
 type GuestConfig struct {
 	Name       string // of the process, for messages
 	Pid        int    // for messages; from the kernel, not from the process
@@ -27,32 +27,32 @@ type GuestConfig struct {
 	Frames     int
 }
 
-// Guest is the simulator's record of a process that may do only what was
-// granted to it. In the owner of the fabric, NewGuest makes it. In the guest,
-// it describes the process itself.
+// Guest is the simulator's record of a process that may use only its grants. In
+// the owner of the fabric, NewGuest makes it. In the guest, it describes the
+// process itself.
 type Guest struct {
 	ID GuestID
 	GuestConfig
 
 	// Socket is the guest's end of its connection, for Join. The owner passes
-	// it to the guest's process and then closes it: the simulator sees the end
-	// of a guest when no process has the socket open. Nil in the guest.
+	// it to the guest's process and then closes it. When no process has the
+	// socket open, the simulator ends the guest. Nil in the guest.
 	Socket *os.File
 }
 
-// GuestEnd says that the connection of a guest has ended.
+// GuestEnd reports the end of a guest's connection.
 type GuestEnd struct {
 	ID        GuestID
 	Reason    layout.BridgeGuestEnd
-	Violation bool   // it tried what it may not do
+	Violation bool   // it tried a forbidden action
 	Time      Time   // simulated
-	Text      string // one sentence that names the process, its node, and what happened
+	Text      string // one sentence: the process, its node, and the reason
 }
 
-// NewGuest makes a guest. Its bank is fresh memory instead of those frames, for
-// the card and in the owner's Linear view; the frames must not be in use. It is
-// for the owner of a fabric with guests (sim.Config.Guests). Once the request
-// is sent it is carried out, even if the context ends.
+// NewGuest makes a guest. For the card and in the owner's Linear view, zeroed
+// memory replaces the frames of its bank; they must not be in use. Only the
+// owner of a fabric with guests (sim.Config.Guests) may call it. Once sent, the
+// request is carried out even if the context ends.
 func (c *Conn) NewGuest(ctx context.Context, g GuestConfig) (*Guest, error) {
 	fail := func(err error) (*Guest, error) {
 		return nil, fmt.Errorf("bridge: make guest '%s' (process %d) on node %d with frames %d to %d: %w", g.Name, g.Pid, g.Node, g.FirstFrame, g.FirstFrame+g.Frames-1, err)
@@ -119,8 +119,9 @@ func (c *Conn) overlay(g *Guest, fd int, offset int64) error {
 	return nil
 }
 
-// Grant gives a page of doorbells to a guest, or takes it back. What the guest
-// posted before it is taken back is still carried out. It is for the owner.
+// Grant grants a page of doorbells to a guest, or withdraws it. Commands that
+// the guest posted before the withdrawal are still executed. Only the owner may
+// call it.
 func (c *Conn) Grant(ctx context.Context, guest GuestID, page int, on bool) error {
 	what, value := "take page %d of the doorbells from guest %d: %w", uint32(0)
 	if on {
@@ -141,11 +142,11 @@ func (c *Conn) Grant(ctx context.Context, guest GuestID, page int, on bool) erro
 	return nil
 }
 
-// EndGuest ends a guest's connection, if it has not ended yet, and replaces its
-// bank by fresh memory, so that its frames and ranks can be given to another
-// guest. While the card may use frames of the bank it only ends the connection
-// and fails with ErrRejected: release the frames, then call it again. Only the
-// owner may call it.
+// EndGuest ends a guest's connection, if it is open, and replaces its bank by
+// zeroed memory, so that another guest can get its frames and ranks. While the
+// card may use frames of the bank, EndGuest only ends the connection and fails
+// with ErrRejected: release the frames, then call it again. Only the owner may
+// call it.
 func (c *Conn) EndGuest(ctx context.Context, guest GuestID) error {
 	r := newRequest(layout.BridgeControlEndGuest)
 	r.SetGuest(uint32(guest))
@@ -171,15 +172,15 @@ func (c *Conn) EndGuest(ctx context.Context, guest GuestID) error {
 	return nil
 }
 
-// Ended gives, to the owner, the end of every guest's connection that it did
-// not end itself. It is closed when this connection ends. When the channel is
-// full, the ends of guests for which EndGuest was called are dropped.
+// Ended reports to the owner the ends of guests that the owner did not end
+// itself. The channel is closed when this connection ends. When it is full, it
+// drops the ends of guests for which EndGuest was called.
 func (c *Conn) Ended() <-chan GuestEnd { return c.ends }
 
-// Guest says what this process is: nil if it is no guest.
+// Guest describes this process as a guest; nil if it is none.
 func (c *Conn) Guest() *Guest { return c.guest }
 
-// end takes note of the end of a guest, which may be this process.
+// end records the end of a guest, which may be this process.
 func (c *Conn) end(e layout.BridgeEnd) {
 	if c.guest != nil {
 		c.ended.Store(stopOf(e))
@@ -193,7 +194,8 @@ func (c *Conn) end(e layout.BridgeEnd) {
 		return
 	default:
 	}
-	// There are more ends than guests, so some are of guests that are no more.
+	// The channel holds more ends than there are guests, so drop those of
+	// former guests.
 	kept := []GuestEnd{}
 	for full := true; full; {
 		select {
@@ -224,16 +226,16 @@ func stopOf(e layout.BridgeEnd) *StopError {
 	return &StopError{Kind: kind, Time: Time(e.Time()), Text: text(e.Text())}
 }
 
-// Join joins a fabric as the guest whose socket this is. The socket belongs to
-// the connection from now on, also when Join fails. Options.Nodes is not looked
-// at: the only memory is the bank, Memory of the guest's node.
+// Join joins a fabric as the guest with this socket. The connection owns the
+// socket from now on, even if Join fails. Options.Nodes is ignored: the only
+// memory is the bank, Memory of the guest's node.
 func Join(ctx context.Context, socket *os.File, o Options) (*Conn, error) {
 	if o.Name == "" {
 		o.Name = os.Args[0]
 	}
 	o.Nodes = nil
 	path := socket.Name()
-	raw, err := net.FileConn(socket) // of a copy
+	raw, err := net.FileConn(socket) // duplicates the descriptor
 	_ = socket.Close()
 	if err != nil {
 		return nil, fmt.Errorf("bridge: join by %s: %w", path, err)

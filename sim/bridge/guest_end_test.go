@@ -73,7 +73,7 @@ func TestNewGuestRejections(t *testing.T) {
 	require.NoError(t, owner.Grant(ctx, g.ID, 0, false))
 	require.NoError(t, owner.Grant(ctx, other.ID, 0, true))
 
-	// A guest may ask for none of this.
+	// A guest may request none of this.
 	guest := joinGuest(t, ctx, other)
 	for _, err := range []error{
 		func() error { _, err := guest.NewGuest(ctx, bankOf(1)); return err }(),
@@ -108,7 +108,7 @@ func TestNoGuestsWithoutTheOption(t *testing.T) {
 	require.ErrorContains(t, err, "--guests yes")
 }
 
-// The number of guests is limited; EndGuest frees a place.
+// The number of guests is limited. EndGuest makes space for another.
 func TestGuestLimit(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Mode: sim.Free})
@@ -123,7 +123,7 @@ func TestGuestLimit(t *testing.T) {
 	}
 	_, err := f.Conn().NewGuest(ctx, config(layout.BridgeMaxGuests))
 	require.ErrorContains(t, err, "64 guests, which is the limit")
-	// All go at once; every end is reported.
+	// All leave at once. Every end is reported.
 	ends := map[bridge.GuestID]bool{}
 	for _, g := range guests {
 		require.NoError(t, g.Socket.Close())
@@ -144,7 +144,7 @@ func TestGuestLimit(t *testing.T) {
 	}
 }
 
-// playVictim is a guest's process that will be killed: it never ends by itself.
+// playVictim is a guest's process that will be killed. It never ends by itself.
 func playVictim() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -224,8 +224,8 @@ func TestKilledGuest(t *testing.T) {
 			require.NoError(t, owner.EndGuest(ctx, g.ID))
 			require.Equal(t, make([]byte, hi-lo), m.Linear()[lo:hi], "old contents are gone")
 
-			// Its place is free, and what the next one and the card see there
-			// is new.
+			// Its ranks and frames are free, and the next guest and the card
+			// see new memory there.
 			again := newGuest(t, ctx, f, bankOf(0))
 			left := attachPlayer(t, ctx, joinGuest(t, ctx, again), bankOf(1), "left")
 			require.Equal(t, make([]byte, hi-lo), left.memory.Linear())
@@ -254,7 +254,7 @@ func TestEndGuest(t *testing.T) {
 		require.Fail(t, "notified of what it did itself", "%v", end)
 	case <-time.After(50 * time.Millisecond):
 	}
-	// One that had not joined yet learns it when it does.
+	// A guest that has not joined yet learns it when it joins.
 	late := newGuest(t, ctx, f, bankOf(0))
 	release(t, f, late)
 	require.NoError(t, f.Conn().EndGuest(ctx, late.ID))
@@ -262,7 +262,7 @@ func TestEndGuest(t *testing.T) {
 	require.ErrorIs(t, err, bridge.ErrGuestEnded)
 }
 
-// The owner's end is the fabric's, and guests learn whose end it was.
+// The owner's end ends the fabric, and guests learn the cause.
 func TestOwnerEnds(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, _, conn, slot := guestThread(t, ctx, sim.Free)
@@ -281,8 +281,8 @@ func TestOwnerEnds(t *testing.T) {
 	require.False(t, open)
 }
 
-// A guest's thread that never waits holds up the others for a while; then the
-// simulator ends the guest.
+// A guest's thread that never waits holds up the others until the simulator
+// ends the guest.
 func TestStuckGuest(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f := guestFabric(t, ctx, sim.Config{Threads: guestThreads, StuckLimit: 300 * time.Millisecond})
@@ -301,8 +301,8 @@ func TestStuckGuest(t *testing.T) {
 }
 
 // A guest's thread that computes for long between short sleeps holds up the
-// others for a while; then the simulator ends the guest, whether the thread
-// posts commands meanwhile or not.
+// others until the simulator ends the guest. Commands of the thread do not
+// change that.
 func TestStallingGuest(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, slot *bridge.Slot) error{
 		"sleeps": func(ctx context.Context, slot *bridge.Slot) error {
@@ -326,8 +326,7 @@ func TestStallingGuest(t *testing.T) {
 				_, err := right.slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond})
 				done <- err
 			}()
-			// A guest may compute for as long if it lets simulated time
-			// advance.
+			// A guest may compute for the same time if simulated time advances.
 			for range 12 {
 				_, err := left.slot.Park(ctx, bridge.Wait{Timeout: bridge.Microsecond})
 				require.NoError(t, err)
@@ -446,7 +445,7 @@ func TestHeaderIsReadOnly(t *testing.T) {
 	require.NoError(t, f.Conn().Err())
 }
 
-// A node with 1 GiB, of which nothing is there but what is touched.
+// A node with 1 GiB, of which only touched pages exist.
 func TestLargeMemory(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	const frames = 1 << 18

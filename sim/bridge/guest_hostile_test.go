@@ -21,7 +21,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// The pages hold what the library would not write.
+// The pages hold values that the library would not write.
 func TestGarbageInTheSlotPage(t *testing.T) {
 	wait := func(change func(p layout.BridgeSlot)) func(b []byte) {
 		return func(b []byte) {
@@ -39,7 +39,7 @@ func TestGarbageInTheSlotPage(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		scribble func(b []byte)
-		timed    bool // only there
+		timed    bool // only in timed mode
 		want     string
 	}{
 		"state": {func(b []byte) { bridge.StoreWord(b, layout.BridgeSlotStateOffset, 77) }, false, "stored the state 77"},
@@ -81,7 +81,7 @@ func TestGarbageInTheSlotPage(t *testing.T) {
 }
 
 // A waiting thread may neither post nor change its wait. Otherwise wall time
-// would decide when that takes effect.
+// would decide when the change takes effect.
 func TestGarbageWhileWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		scribble func(b []byte)
@@ -118,7 +118,7 @@ func TestGarbageWhileWaiting(t *testing.T) {
 	}
 }
 
-// A guest cannot stop others' time, or fill the simulator's memory.
+// A guest cannot stop the time of others, or fill the simulator's memory.
 func TestGuestWithoutMeasure(t *testing.T) {
 	for name, c := range map[string]struct {
 		act  func(ctx context.Context, slot *bridge.Slot) error
@@ -260,7 +260,7 @@ func hostileGuest(t *testing.T, ctx context.Context, owner *bridge.Conn, random 
 	}
 }
 
-// scribble writes what may nearly be right, or anything.
+// scribble writes nearly valid or random values.
 func scribble(random *rand.Rand, pages []byte, g bridge.GuestConfig) {
 	number := func() uint64 {
 		lo := uint64(g.FirstFrame * bridge.FrameBytes)
@@ -276,7 +276,7 @@ func scribble(random *rand.Rand, pages []byte, g bridge.GuestConfig) {
 	p := layout.BridgeSlot(pages[:layout.BridgeSlotSize])
 	tail := bridge.LoadWord(pages, layout.BridgeSlotCommandTailOffset)
 	switch random.IntN(3) {
-	case 0: // a command, or some
+	case 0: // one or more commands
 		for i := range uint32(1 + random.IntN(4)) {
 			at := layout.BridgeSlotSize + int((tail+i)%layout.BridgeRingEntries)*layout.BridgeCommandSize
 			c := layout.BridgeCommand(pages[at : at+layout.BridgeCommandSize])
@@ -301,14 +301,14 @@ func scribble(random *rand.Rand, pages []byte, g bridge.GuestConfig) {
 		bridge.StoreWord(pages, layout.BridgeSlotWaitSequenceOffset, random.Uint32())
 		bridge.StoreWord(pages, layout.BridgeSlotAbortOffset, uint32(random.IntN(2)))
 		bridge.StoreWord(pages, layout.BridgeSlotStateOffset, uint32(layout.BridgeStateWaiting))
-	case 2: // anything anywhere
+	case 2: // random values anywhere
 		for range 1 + random.IntN(2000) {
 			bridge.StoreWord(pages, 4*random.IntN(len(pages)/4), uint32(number()))
 		}
 	}
 }
 
-// playUntil plays rounds of a ping-pong until the first says that it is enough.
+// playUntil plays rounds of a ping-pong until the first player is done.
 func (p *player) playUntil(ctx context.Context, first bool, done *atomic.Bool, played *atomic.Int64) (err error) {
 	defer func() { err = errors.Join(err, p.slot.Detach()) }()
 	if err := p.slot.Begin(ctx); err != nil {

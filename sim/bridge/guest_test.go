@@ -18,7 +18,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// The banks of the tests: one guest on each of two nodes, at different places.
+// The banks of the tests: one guest on each of two nodes, at different
+// addresses.
 const (
 	bankFrames = 16
 	pollPeriod = 220 * bridge.Nanosecond
@@ -146,7 +147,7 @@ func (p *player) await(ctx context.Context, offset int, value uint32) error {
 	return nil
 }
 
-// play sends first or second, and checks what came.
+// play sends first or second, and checks the received data.
 func (p *player) play(ctx context.Context, rounds int, first bool) (err error) {
 	// A thread that is done must not hold up time.
 	defer func() { err = errors.Join(err, p.slot.Detach()) }()
@@ -164,7 +165,7 @@ func (p *player) play(ctx context.Context, rounds int, first bool) (err error) {
 					return fmt.Errorf("round %d: dword %d is %#x", i, k/4, got)
 				}
 			}
-			// The mark of another length must not be there already.
+			// The end mark of another length must not be there already.
 			clear(p.memory.Linear()[targetAt : targetAt+0x1000])
 			return nil
 		}
@@ -207,7 +208,7 @@ func pingPong(t testing.TB, ctx context.Context, left, right *player, rounds int
 
 var guestThreads = []sim.Thread{{Node: 0, Rank: 4, Name: "left"}, {Node: 1, Rank: 4, Name: "right"}}
 
-// Two guests on two nodes, in timed mode: the same run each time.
+// Two guests on two nodes, in timed mode: every run is the same.
 func TestGuestsRepeat(t *testing.T) {
 	ctx := limited(t, 2*time.Minute)
 	var first bridge.Digest
@@ -239,7 +240,7 @@ func TestGuestsInFreeMode(t *testing.T) {
 	require.NoError(t, f.Conn().Err())
 }
 
-// guestThread is a started thread of a guest on node 0; the fabric has another
+// guestThread is a started thread of a guest on node 0. The fabric has another
 // guest on node 1.
 func guestThread(t *testing.T, ctx context.Context, mode sim.Mode) (f *sim.Fabric, g *bridge.Guest, conn *bridge.Conn, slot *bridge.Slot) {
 	t.Helper()
@@ -335,7 +336,8 @@ func (c violation) run(t *testing.T, mode sim.Mode) {
 		wait = *c.wait
 	} else {
 		if c.name == "doorbell" {
-			// What the echo device would do with it: to the other's bank.
+			// The doorbell would make the echo device write to the other
+			// guest's bank.
 			r := layout.EchoRequest(make([]byte, layout.EchoRequestSize))
 			r.SetNode(1)
 			r.SetTargetAddress(uint32(bankOf(1).FirstFrame) * bridge.FrameBytes)
@@ -349,7 +351,7 @@ func (c violation) run(t *testing.T, mode sim.Mode) {
 		require.NoError(t, slot.Post(ctx, c.command))
 	}
 	if c.want != "" && mode == sim.Free {
-		wait.Timeout = bridge.Never // a short one may be over before the simulator has looked
+		wait.Timeout = bridge.Never // a short one may end before the simulator has polled
 	}
 	_, err := slot.Park(ctx, wait)
 	if c.want == "" {
@@ -390,7 +392,7 @@ func TestGuestAttachesItsRanksOnly(t *testing.T) {
 			require.Equal(t, g.ID, nextEnd(t, f.Conn()).ID)
 		})
 	}
-	// Nor has anyone else its ranks.
+	// Its ranks are not available to others either.
 	ctx := limited(t, time.Minute)
 	f, g, _, _ := guestThread(t, ctx, sim.Free)
 	_, err := f.Conn().Attach(ctx, 0, 5, "owner")

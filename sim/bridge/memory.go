@@ -12,7 +12,7 @@ import (
 // FrameBytes is the size of a frame of host memory.
 const FrameBytes = layout.BridgeFrameBytes
 
-// UseKind says for what a frame is in use.
+// UseKind is a reason for the use of a frame.
 type UseKind int
 
 // Kinds of use. A card may touch a frame while any count is above 0.
@@ -43,12 +43,12 @@ var (
 	ErrNodeNotMapped = errors.New("node's host memory is not mapped by this process")
 )
 
-// Memory is the host memory of one node: a file of frames, which may be
-// mapped in any order, and the table that says which of them a card may touch.
-// That of a guest is its bank, without the table.
+// Memory is the host memory of one node: a file of frames, which may be mapped
+// in any order, and the table of frames that a card may touch. A guest's Memory
+// is its bank, without the table.
 type Memory struct {
 	Node   int
-	FD     int // file of Frames * FrameBytes bytes; belongs to the connection, which closes it
+	FD     int // file of Frames * FrameBytes bytes; the connection closes it
 	First  int // number of the first frame in the file: above 0 only in a guest's bank
 	Frames int
 
@@ -56,17 +56,17 @@ type Memory struct {
 	view []byte
 }
 
-// Linear is a view of the whole memory in physical order: byte n is the byte at
+// Linear is a view of all memory in physical order: byte n is the byte at
 // physical address n + First * FrameBytes. It is valid until the connection is
-// closed. The owner of the fabric sees the banks of its guests in it.
+// closed. The owner of the fabric sees its guests' banks in it.
 func (m *Memory) Linear() []byte { return m.view }
 
-// UseTable is the frame-use table, one word for each frame; access it with
-// sync/atomic only. It is valid until the connection is closed. A guest has
-// none: it is empty, Use gives 0, and nothing can be acquired.
+// UseTable is the frame-use table, one word for each frame. Access it with
+// sync/atomic only, until the connection is closed. A guest has no table:
+// UseTable is empty, Use returns 0, and Acquire fails.
 func (m *Memory) UseTable() []uint32 { return words(m.use) }
 
-// Use returns the frame-use word of a frame, 0 when it does not exist.
+// Use returns the frame-use word of a frame, 0 if it does not exist.
 func (m *Memory) Use(frame int) uint32 {
 	if frame < 0 || frame >= len(m.use)/layout.BridgeFrameUseSize {
 		return 0

@@ -33,12 +33,12 @@ func send(ctx context.Context, slot *bridge.Slot, node, rank, length int) error 
 	}
 }
 
-// receive takes a message, if one comes in a while.
+// receive takes a message, if one comes in time.
 func receive(ctx context.Context, slot *bridge.Slot) (bridge.Wake, error) {
 	return slot.Park(ctx, bridge.Wait{Timeout: 100 * bridge.Millisecond, Message: true})
 }
 
-// visitor is a guest on node 0 that comes, does something and leaves.
+// visitor is a guest on node 0 that comes, acts and leaves.
 func visitor(t *testing.T, ctx context.Context, f *sim.Fabric, visit int, do func(slot *bridge.Slot)) {
 	t.Helper()
 	g, err := f.Conn().NewGuest(ctx, bridge.GuestConfig{Name: fmt.Sprint("visitor-", visit), Pid: os.Getpid(), Node: 0, FirstRank: 100 + visit, Ranks: 1, FirstFrame: 32, Frames: 1})
@@ -67,9 +67,9 @@ func residentBytes(t *testing.T, f *sim.Fabric) int {
 	return pages * os.Getpagesize()
 }
 
-// Processes join, send as many messages as they may to a process that never
+// Processes join, send the permitted number of messages to a process that never
 // receives, and leave. The simulator does not grow, and no process ends because
-// of their messages.
+// of the messages.
 func TestMessagesOfProcessesThatLeft(t *testing.T) {
 	visits := 40
 	if os.Getenv("HVIA_LONG") == "1" {
@@ -98,7 +98,8 @@ func TestMessagesOfProcessesThatLeft(t *testing.T) {
 	after := residentBytes(t, f)
 	t.Logf("%d joins: simulator's memory %d bytes before, %d after", visits, before, after)
 	require.Less(t, after-before, 2<<20, "after %d joins", visits)
-	// An honest one is served, and so is one more after those that are kept.
+	// A well-behaved process is served, and its message comes after those that
+	// are kept.
 	visitor(t, ctx, f, 5000, func(slot *bridge.Slot) {
 		require.NoError(t, send(ctx, slot, 1, 4, 1001))
 		_, err := slot.Park(ctx, bridge.Wait{Timeout: bridge.Millisecond, Barrier: true})
@@ -181,8 +182,8 @@ func enterBarrier(ctx context.Context, slot *bridge.Slot, group string) error {
 	return slot.Post(ctx, c)
 }
 
-// A barrier is its group's: a stranger who enters one of the same number
-// releases nobody.
+// A barrier belongs to its group: a thread that enters one of the same number
+// in another group releases nothing.
 func TestBarrierGroups(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	for _, groups := range [][3]string{{"", "", ""}, {"", "", "ours"}, {"ours", "ours", ""}, {"ours", "ours", "theirs"}} {

@@ -30,7 +30,7 @@ func echoProgram(t testing.TB) string {
 	return program
 }
 
-// The tests catch a simulator that lets guests do what they may not do.
+// The tests catch a simulator that permits forbidden actions of guests.
 func TestMutantGuestIsCaught(t *testing.T) {
 	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
 		t.Skip("builds simulators with injected bugs: make mutants")

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// word is the 32-bit atomic at an offset of a page. Pages are shared with the
-// simulator, whose accesses to these words are sequentially consistent too.
+// word is the 32-bit atomic at an offset of a page that is shared with the
+// simulator. The simulator's accesses are sequentially consistent too.
 func word(page []byte, offset int) *atomic.Uint32 {
 	_ = page[offset+3]
 	return (*atomic.Uint32)(unsafe.Pointer(&page[offset]))
 }
 
-// futexWait sleeps while the word holds the value, at most so long.
+// futexWait sleeps while the word holds the value, at most for timeout.
 func futexWait(w *atomic.Uint32, value uint32, timeout time.Duration) {
 	const wait = 0
 	ts := unix.NsecToTimespec(int64(timeout))
@@ -32,12 +32,12 @@ func futexWake(w *atomic.Uint32) {
 	_, _, _ = syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), wake, all, 0, 0, 0)
 }
 
-// mapShared maps a whole file.
+// mapShared maps a complete file.
 func mapShared(fd int, bytes int) ([]byte, error) {
 	return mapFile(fd, bytes, unix.PROT_READ|unix.PROT_WRITE)
 }
 
-// mapReadOnly maps a whole file that this process may not write.
+// mapReadOnly maps a complete file without write access.
 func mapReadOnly(fd int, bytes int) ([]byte, error) { return mapFile(fd, bytes, unix.PROT_READ) }
 
 // mapOver maps a part of a file over mapped memory.
@@ -54,9 +54,9 @@ func mapFile(fd, bytes, access int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), bytes), nil
 }
 
-// retire replaces a mapping by inaccessible memory. The file's pages are
-// given back, but the addresses are not: a stale slice must fault, not read
-// what the Go heap puts there later.
+// retire replaces a mapping by inaccessible memory. It frees the file's pages
+// but not the addresses: a stale slice must fault, and not read memory that the
+// Go heap puts there later.
 func retire(b []byte) {
 	if len(b) == 0 {
 		return
@@ -64,7 +64,7 @@ func retire(b []byte) {
 	_, _ = unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE|unix.MAP_FIXED)
 }
 
-// words is the same memory as 32-bit words.
+// words views the same memory as 32-bit words.
 func words(b []byte) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -19,10 +19,10 @@ type Command struct {
 }
 
 // ring is a queue from one writer to one reader in shared memory. The writer
-// commits an entry by storing the tail, so that a process that dies while it
-// writes one leaves nothing half done.
+// commits an entry by storing the tail. So a process that dies during a write
+// leaves no partial entry.
 type ring struct {
-	tail, head *atomic.Uint32 // entries written and taken so far, modulo 2^32
+	tail, head *atomic.Uint32 // entries written and taken, modulo 2^32
 	entries    []byte
 }
 
@@ -37,7 +37,7 @@ func (r ring) entry(n uint32) layout.BridgeCommand {
 	return layout.BridgeCommand(r.entries[at : at+layout.BridgeCommandSize])
 }
 
-// push appends a command; false when the ring is full.
+// push appends a command. It returns false when the ring is full.
 func (r ring) push(c *Command) bool {
 	tail := r.tail.Load()
 	if tail-r.head.Load() == ringEntries {
@@ -54,8 +54,7 @@ func (r ring) push(c *Command) bool {
 	return true
 }
 
-// pop takes the oldest command: the reader's side, which the simulator has in
-// its own language.
+// pop takes the oldest command. It mirrors the simulator's C++ code.
 func (r ring) pop(c *Command) bool {
 	head := r.head.Load()
 	if head == r.tail.Load() {

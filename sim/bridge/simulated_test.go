@@ -14,8 +14,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// In free mode a limit in simulated time is met at once when the cards have
-// nothing to do, and not at all while the simulator does not run.
+// In free mode a limit in simulated time expires at once when the cards are
+// idle, and never while the simulator does not run.
 func TestSimulatedLimit(t *testing.T) {
 	ctx := limited(t, time.Minute)
 	f, slot := ownThread(t, ctx, sim.Free, "limited")

@@ -17,8 +17,8 @@ import (
 // wait.
 const abortLimit = 2 * time.Second
 
-// noWait is the value of Abort when no wait is to end. No wait has this number:
-// a slot's first wait, which the simulator makes, has the next one.
+// noWait in Abort ends no wait: a slot's first wait, which the simulator makes,
+// has number 1.
 const noWait = 0
 
 // Range is a range of physical host memory.
@@ -30,31 +30,33 @@ type Range struct {
 // MaxWatches is the number of ranges that one wait can watch.
 const MaxWatches = layout.BridgeMaxWatches
 
-// Processor says what a wait needs its node's processor for. There is one for
-// all threads of a node, and only timed mode knows it.
+// Processor says how a wait uses its node's processor, which all threads of the
+// node share. Only timed mode models it.
 type Processor uint8
 
 // Uses of the processor.
 const (
-	// ProcessorFree: none; a sleep, or a wait that blocks.
+	// ProcessorFree: no use; a sleep, or a wait that blocks.
 	ProcessorFree Processor = iota
-	// ProcessorPolls: each poll needs it. A poll that falls into another
-	// thread's processor time happens at the end of that time, also the last
-	// one at the deadline, and the grid of polls continues from there.
+	// ProcessorPolls: each poll uses it. A poll that falls into another
+	// thread's processor time happens at the end of that time, even the last
+	// one at the deadline. The next polls follow from there at the period.
 	ProcessorPolls
-	// ProcessorCharge: the timeout is a span of processor time, and the wait is
-	// for nothing else. It begins when the processor is free, in the order of
-	// the instants and then of the threads' ranks.
+	// ProcessorCharge: the timeout is a span of processor time, and the wait
+	// has no event. It starts when the processor is free, in order of the
+	// instants, then of the threads' ranks.
 	ProcessorCharge
-	// ProcessorService: the same of an interrupt service. It begins at once, or
-	// behind other services, and what it interrupts ends later by its span.
+	// ProcessorService: like ProcessorCharge, for an interrupt service. It
+	// starts at once, or after other services. An interrupted charge ends later
+	// by its span.
 	ProcessorService
 )
 
-// Wait says what a thread waits for. With nothing but a timeout it sleeps.
+// Wait describes the end of a thread's wait. With only a timeout the thread
+// sleeps.
 type Wait struct {
 	Timeout   Time    // simulated time in timed mode, wall time in free mode; Never for none
-	Simulated bool    // Timeout is simulated time in free mode too; not looked at in a guest
+	Simulated bool    // Timeout is simulated time in free mode too; ignored in a guest
 	Period    Time    // the thread polls at the start and every Period after it
 	Watches   []Range // a write by the card, or a Publish on the same node
 	Interrupt bool
@@ -63,15 +65,15 @@ type Wait struct {
 	Barrier   bool
 	Processor Processor
 
-	// Poll, when set, is asked in free mode after the wait was published:
-	// what the card wrote before it knew of the wait would otherwise be missed.
+	// Poll, if set, is called in free mode after the wait was published. It
+	// finds data that the card wrote before it saw the wait.
 	Poll func() bool
 }
 
-// event says whether the wait is for what only the simulator knows.
+// event reports whether the wait is for an event that only the simulator sees.
 func (w *Wait) event() bool { return w.Interrupt || w.Message || w.Reply || w.Barrier }
 
-// Wake says how a wait ended.
+// Wake describes the end of a wait.
 type Wake struct {
 	Reason  layout.BridgeReason
 	Time    Time
@@ -98,17 +100,17 @@ type Slot struct {
 	ringSleeping *atomic.Uint32
 	abort        *atomic.Uint32
 	refusals     *atomic.Uint32
-	refused      uint32        // of these the caller knows
-	aborted      chan struct{} // a context's request to end the wait was made
+	refused      uint32        // last counter value that the caller has seen
+	aborted      chan struct{} // receives when a context's request to end the wait was sent
 	detached     bool
-	retiring     sync.Mutex // against kicks of contexts, which may come after the end
-	retired      bool       // the pages are gone; guarded by retiring
+	retiring     sync.Mutex // against late kicks of contexts
+	retired      bool       // the pages are unmapped; guarded by retiring
 	begun        bool
-	lost         error // a wait that did not end: the slot is unusable
+	lost         error // a wait did not end: the slot is unusable
 }
 
-// Attach claims the slot of (node, rank); a guest, one of its ranks on its
-// node. The thread's time begins with Begin.
+// Attach claims the slot of (node, rank). A guest may claim only its ranks on
+// its node. The thread's time starts with Begin.
 func (c *Conn) Attach(ctx context.Context, node, rank int, name string) (*Slot, error) {
 	if node < 0 || rank < 0 {
 		return nil, fmt.Errorf("bridge: attach '%s' as node %d rank %d: both count from 0", name, node, rank)
@@ -161,8 +163,8 @@ func newSlot(b []byte) *Slot {
 	}
 }
 
-// Clock is the thread's time: that of its last wake in timed mode, the
-// fabric's in free mode.
+// Clock is the thread's time: in timed mode the time of its last wake, in free
+// mode the fabric's time.
 func (s *Slot) Clock() Time {
 	if s.conn.timed || s.conn.mark.forked() {
 		return s.clock
@@ -176,12 +178,12 @@ func (s *Slot) Clock() Time {
 }
 
 // ProcessorBusy reports whether another thread holds the node's processor at
-// the thread's present time. A poll of memory would have to wait.
+// the thread's present time. Then a poll of memory would have to wait.
 func (s *Slot) ProcessorBusy() bool { return s.busy }
 
 // Undelivered returns the receiver of a message of this thread that the
-// simulator dropped because no thread has its rank; each is returned once, the
-// last of several.
+// simulator dropped because no thread has its rank. Each is returned once; of
+// several only the last.
 func (s *Slot) Undelivered() (node, rank int, found bool) {
 	if s.conn.mark.forked() {
 		return 0, 0, false
@@ -209,7 +211,7 @@ func (s *Slot) usable() error {
 	return s.lost
 }
 
-// retire gives the slot's pages back.
+// retire unmaps the slot's pages.
 func (s *Slot) retire() {
 	s.retiring.Lock()
 	defer s.retiring.Unlock()
@@ -219,8 +221,8 @@ func (s *Slot) retire() {
 	}
 }
 
-// Begin waits until the thread's time begins: at 0 when all declared threads
-// have attached, or at once when it came later.
+// Begin waits until the thread's time starts: at 0 when all declared threads
+// have attached, or at once for a later thread.
 func (s *Slot) Begin(ctx context.Context) error {
 	if err := s.conn.Forked(); err != nil {
 		return err
@@ -235,7 +237,7 @@ func (s *Slot) Begin(ctx context.Context) error {
 	}
 	// The simulator parked the slot when it was claimed, with wake count 0.
 	_, err := s.sleep(ctx, 0, Wait{Timeout: Never})
-	// An aborted begin leaves the thread running at the time it was woken.
+	// An aborted Begin leaves the thread running at the time of its wake.
 	s.begun = err == nil || errors.Is(err, ErrAborted)
 	return err
 }
@@ -255,7 +257,7 @@ func (s *Slot) Post(ctx context.Context, commands ...Command) error {
 		commands[i].Time = s.clock
 		for !s.ring.push(&commands[i]) {
 			if err := s.waitForRing(ctx); err != nil {
-				// Half of a message may be in the ring.
+				// The ring may contain a part of a message.
 				s.lost = err
 				return err
 			}
@@ -267,8 +269,8 @@ func (s *Slot) Post(ctx context.Context, commands ...Command) error {
 	return nil
 }
 
-// waitForRing sleeps until the simulator has taken commands. It takes them at
-// every scan, also in timed mode, where they keep their time.
+// waitForRing sleeps until the simulator has taken commands. It does so at
+// every scan. In timed mode the commands keep their time.
 func (s *Slot) waitForRing(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.kickSafely(s.ring.head) })
 	defer stop()
@@ -366,20 +368,20 @@ func (s *Slot) describe(w Wait) {
 	}
 }
 
-// simulated says whether the simulator ends a wait of free mode at its timeout.
+// simulated reports whether the simulator ends a wait of free mode at its
+// timeout.
 func (s *Slot) simulated(w *Wait) bool { return !s.conn.timed && w.Simulated && s.conn.guest == nil }
 
-// cancel ends a wait from this side, in free mode; false when the simulator
-// was faster.
+// cancel ends a wait from this side in free mode. It returns false when the
+// simulator was faster.
 func (s *Slot) cancel() bool {
 	return s.state.CompareAndSwap(uint32(layout.BridgeStateWaiting), uint32(layout.BridgeStateRunning))
 }
 
-// sleep waits for the end of the wait that was published last. The gate is
-// held.
+// sleep waits for the end of the last published wait. The gate is held.
 func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
-	// Requests to end the wait name it: one that comes late must not end the
-	// next.
+	// The request has the wait's number, so that a late one does not end the
+	// next wait.
 	number := s.waitSequence.Load()
 	end := func() {
 		s.abort.Store(number)
@@ -391,7 +393,7 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	})
 	defer func() {
 		if !stop() {
-			<-s.aborted // the pages may go when this call has returned
+			<-s.aborted // the caller may unmap the pages when this returns
 		}
 	}()
 	var deadline, abortDeadline time.Time
@@ -429,7 +431,7 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 		if ctx.Err() == nil {
 			continue
 		}
-		// The request goes out again here: AfterFunc may not have run yet.
+		// AfterFunc may not have run yet, so send the request here too.
 		end()
 		if abortDeadline.IsZero() {
 			abortDeadline = time.Now().Add(abortLimit)
@@ -442,9 +444,10 @@ func (s *Slot) sleep(ctx context.Context, before uint32, w Wait) (Wake, error) {
 	return s.woken(ctx, expired)
 }
 
-// woken reads how the wait ended. expired: this side ended it at its deadline.
+// woken reads the result of the wait. expired: this side ended it at its
+// deadline.
 func (s *Slot) woken(ctx context.Context, expired bool) (Wake, error) {
-	// The end of the run wakes everyone too.
+	// The end of the run also wakes every thread.
 	if err := s.conn.check(); err != nil {
 		return Wake{}, err
 	}
@@ -469,7 +472,7 @@ func (s *Slot) woken(ctx context.Context, expired bool) (Wake, error) {
 	return wake, nil
 }
 
-// Detach ends the thread. What it posted still reaches the card.
+// Detach ends the thread. Commands that it posted still reach the card.
 func (s *Slot) Detach() error {
 	if err := s.conn.Forked(); err != nil {
 		return err
@@ -483,9 +486,8 @@ func (s *Slot) Detach() error {
 	s.conn.mu.Lock()
 	delete(s.conn.slots, s)
 	s.conn.mu.Unlock()
-	// Checked before the other threads continue without this one: an error that
-	// stops them later does not belong to it, and wall time would decide
-	// whether it is seen here.
+	// Check before the other threads continue: a later error of theirs does not
+	// belong to this one, and wall time would decide whether it is seen here.
 	err := s.conn.check()
 	handOver.Add(1)
 	s.state.Store(uint32(layout.BridgeStateDetached))

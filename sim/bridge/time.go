@@ -10,7 +10,7 @@ import (
 )
 
 // Time is an instant of simulated time or a span of it, in picoseconds. The
-// cards boot before instant 0; threads begin at 0.
+// cards boot before instant 0; threads start at 0.
 type Time int64
 
 // Units of simulated time.
@@ -21,12 +21,11 @@ const (
 	Millisecond      = 1000 * Microsecond
 	Second           = 1000 * Millisecond
 
-	// Never is later than every instant; as a timeout it means none.
+	// Never is later than every instant. As a timeout it means none.
 	Never Time = math.MaxInt64
 )
 
-// String gives the time in the largest unit of which there is at least one,
-// exactly.
+// String returns the exact time in the largest unit that does not exceed it.
 func (t Time) String() string {
 	if t == Never {
 		return "never"
@@ -53,5 +52,5 @@ func (t Time) String() string {
 	return strconv.FormatInt(int64(t), 10) + " ps"
 }
 
-// Wall is the same span in wall time, for free mode.
+// Wall returns the same span in wall time, for free mode.
 func (t Time) Wall() time.Duration { return time.Duration((t + Nanosecond - 1) / Nanosecond) }

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Mutant is one injected bug, for tests of tests: Old is replaced by New in
-// File for one build only. Old must occur exactly once, so that a mutant
-// cannot rot silently.
+// Mutant is one injected bug, for tests of tests: in one build, New replaces
+// Old in File. Old must occur exactly once, so that an outdated mutant fails.
 type Mutant struct {
 	File string // relative to the module's root, one of the build's sources
 	Old  string

@@ -27,7 +27,7 @@ func TestMutate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(root, "a.sv"), filepath.Join(root, "b.sv")}, paths)
 
-	// Two faults in one file, the second in the text that the first made.
+	// Two bugs in one file, the second in the text of the first.
 	paths, err = Mutate(root, folder, files, []Mutant{{"a.sv", "one", "four"}, {"a.sv", "four two", "five"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(folder, "a.sv"), filepath.Join(root, "b.sv")}, paths)

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// ErrNoYosys is returned when a netlist is to be built and the yosys program is
-// not on PATH.
+// ErrNoYosys is returned when a netlist is requested without yosys on PATH.
 var ErrNoYosys = errors.New("yosys not found on PATH: install it (Debian, Ubuntu: apt-get install yosys) or run 'make setup'")
 
 func yosysVersion() (string, error) {
@@ -27,7 +26,7 @@ func yosysVersion() (string, error) {
 	return string(version), nil
 }
 
-// netlist has Yosys read the design files of rtl and write their netlist to
+// netlist makes Yosys read the design files of rtl and write their netlist to
 // path. It returns the sources to build instead: Verilator's control files and
 // the netlist. Signals and instances keep their names.
 func netlist(ctx context.Context, spec Spec, rtl []string, path string) ([]string, error) {

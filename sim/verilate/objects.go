@@ -15,12 +15,12 @@ import (
 )
 
 // keptObjects prepares the folder of object files that builds of a program
-// share. make goes by times, and times can lie: an object that was compiled
-// while its source changed is newer than both, and so are all objects of a
-// folder that was copied. So the folder says of what content its objects were
-// made: those of other content are thrown away. It is said by clean, when no
-// source had changed during the build; until then a mark lies in the folder,
-// and a folder in which one is found is thrown away as a whole.
+// share. make compares times, which can be wrong: an object is newer than a
+// source that changed while it was compiled, and copying a folder makes all its
+// objects new. So the folder lists the content of the sources of its objects,
+// and keptObjects removes objects of other content. clean writes the list when
+// no source changed during the build. Until then a mark lies in the folder. A
+// folder with a mark is removed.
 func keptObjects(root, folder string, spec Spec) (clean func(), err error) {
 	mark, list := filepath.Join(folder, "under-way"), filepath.Join(folder, "contents.json")
 	if _, err := os.Stat(mark); err == nil {
@@ -38,7 +38,7 @@ func keptObjects(root, folder string, spec Spec) (clean func(), err error) {
 	kept := map[string]string{}
 	if b, err := os.ReadFile(list); err == nil {
 		if json.Unmarshal(b, &kept) != nil {
-			kept = nil // of no known content
+			kept = nil // the content is unknown
 		}
 	}
 	for source, content := range now {
@@ -63,7 +63,7 @@ func keptObjects(root, folder string, spec Spec) (clean func(), err error) {
 	}, nil
 }
 
-// contents is what the object file of each C++ source is made of.
+// contents returns, for each C++ source, a hash of its object file's inputs.
 func (s Spec) contents(root string) (map[string]string, error) {
 	headers, err := globs(root, s.Headers)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s Spec) contents(root string) (map[string]string, error) {
 	return m, nil
 }
 
-// objectOf is how Verilator's make file names the object of a source.
+// objectOf returns the object's name in Verilator's make file.
 func objectOf(source string) string {
 	base := filepath.Base(source)
 	return strings.TrimSuffix(base, filepath.Ext(base)) + ".o"

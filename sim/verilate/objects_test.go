@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Object files are used again only after a build during which no source
-// changed, and only for the content that they were made of.
+// Object files are reused only if no source changed during their build, and
+// only for the same content.
 func TestKeptObjects(t *testing.T) {
 	root := t.TempDir()
 	folder := filepath.Join(root, "objects")
@@ -24,7 +24,7 @@ func TestKeptObjects(t *testing.T) {
 	write("both.h", "c")
 	spec := Spec{Cpp: []string{"main.cc", "other.cc"}, Headers: []string{"*.h"}}
 	objects := []string{filepath.Join(folder, "main.o"), filepath.Join(folder, "other.o")}
-	// build asks for the kept objects, says which there were, and makes the
+	// build requests the kept objects, reports which existed, and makes the
 	// rest.
 	build := func() (main, other bool, clean func()) {
 		t.Helper()
@@ -55,6 +55,6 @@ func TestKeptObjects(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "contents.json"), []byte("{"), 0o644))
 	expect(false, false, "of no known content")()
 	expect(true, true, "nothing has changed")
-	// That build never said that it was clean: killed, or a source changed.
+	// The build never called clean: it was killed, or a source changed.
 	expect(false, false, "a build that was not clean")()
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// At a path with a space nothing is tried: make would fail with pages of text.
+// A path with a space is rejected before make, which would fail with pages of
+// text.
 func TestPathWithASpace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a b")
 	require.NoError(t, os.Mkdir(dir, 0o755))

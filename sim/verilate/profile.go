@@ -13,12 +13,12 @@ import (
 	"hvia/params/profile"
 )
 
-// ForProfile returns the spec of the same program for a profile's board; an
-// empty name means the base profile, which is what the committed sources are.
-// For another it renders that board's generated sources beside the builds and
-// puts them before the committed ones: the SystemVerilog package in its place
-// in RTL, the C++ header first on the way on which quoted includes are looked
-// for. Name gets the profile's name, so that no object files are shared.
+// ForProfile returns the spec of the same program for a profile's board. An
+// empty name means the base profile, which the committed sources implement. For
+// another profile it renders the board's generated sources beside the builds.
+// They replace the committed ones: the SystemVerilog package in RTL, the C++
+// header by the first path for quoted includes. Name gets the profile's name,
+// so that no object files are shared.
 func (s Spec) ForProfile(name string) (Spec, error) {
 	set, err := params.ForProfile(name)
 	if err != nil {
@@ -35,8 +35,7 @@ func (s Spec) ForProfile(name string) (Spec, error) {
 	if err != nil {
 		return Spec{}, fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
-	// The hash is in the path, so that builds of two states of the numbers do
-	// not meet.
+	// The hash in the path separates builds with different parameters.
 	dir := filepath.Join("build", "cache", fmt.Sprintf("profile-%s-%016x", set.Name, set.Hash))
 	for _, file := range []string{profile.SVFile, profile.CppFile} {
 		if err := writeOnce(filepath.Join(root, dir, file), files[file]); err != nil {
@@ -53,8 +52,8 @@ func (s Spec) ForProfile(name string) (Spec, error) {
 	return s, nil
 }
 
-// writeOnce writes a file unless it is there with this content: a new time
-// stamp would have everything compiled again.
+// writeOnce writes a file unless it exists with this content: a new time stamp
+// would cause a full compilation.
 func writeOnce(path string, body []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, body) {
 		return nil

@@ -31,11 +31,10 @@ var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian
 // ErrPath is returned for a checkout at a path that make cannot work with.
 var ErrPath = errors.New("make cannot build at this path")
 
-// unusable are characters that make or its shell take for something else, also
-// quoted.
+// unusable are characters that make or its shell misinterpret, even quoted.
 const unusable = " \t\n\r\v\f\"'`$#%:;&|<>()[]{}*?!=\\"
 
-// CheckPath says whether a checkout at a path can be built.
+// CheckPath reports why a checkout at a path cannot be built.
 func CheckPath(root string) error {
 	if i := strings.IndexAny(root, unusable); i >= 0 {
 		return fmt.Errorf("%w: %q has the character %q: move the checkout to a path without it", ErrPath, root, root[i:i+1])
@@ -52,15 +51,15 @@ type Spec struct {
 	Top     string            // top module
 	RTL     []string          // SystemVerilog files in order, packages first
 	Cpp     []string          // C++ files, one of them with main
-	Headers []string          // C++ headers that the result depends on (globs allowed)
+	Headers []string          // C++ headers among the build's inputs (globs allowed)
 	Params  map[string]string // top-level parameters (-G)
 	Defines []string          // C++ preprocessor definitions, without -D
 	Mutants []Mutant
-	Trace   bool     // compile FST tracing in (--trace-fst); off at run time costs nothing
+	Trace   bool     // compile with FST tracing (--trace-fst), free while off at run time
 	NoCheck bool     // leave assertions out (--no-assert)
 	Extra   []string // further Verilator arguments
 	Libs    []string // further linker arguments
-	Netlist bool     // build what Yosys makes of the RTL instead of the RTL; checkers are left out, their names are not in it
+	Netlist bool     // build the netlist that Yosys makes of the RTL, without the checkers, whose names it lacks
 	Objects bool     // keep the object files, so that a change of one C++ file compiles one file
 }
 
@@ -82,7 +81,7 @@ func Root() (string, error) {
 	}
 }
 
-// Cached returns where the program lies or would lie, and whether it is there.
+// Cached returns the program's path, and whether it is built.
 func Cached(spec Spec) (string, bool, error) {
 	root, err := Root()
 	if err != nil {
@@ -101,11 +100,10 @@ func Cached(spec Spec) (string, bool, error) {
 	return program, err == nil, nil
 }
 
-// secondsFile lies beside a program and says how long its build took.
+// secondsFile lies beside a program and holds the duration of its build.
 const secondsFile = "build-seconds"
 
-// BuildSeconds returns the wall time that the build of a program took when it
-// was made, 0 if that is not known.
+// BuildSeconds returns the wall time of a program's build, 0 if unknown.
 func BuildSeconds(program string) float64 {
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(program), secondsFile))
 	if err != nil {
@@ -157,8 +155,7 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte(note), 0o644); err != nil {
 		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
-	// A source that changed meanwhile would leave a program under a name that
-	// is not its own.
+	// After a change of a source the program's hash would be wrong.
 	if now, _, err := Cached(spec); err != nil || now != program {
 		_ = os.RemoveAll(dir)
 		return "", errors.Join(fmt.Errorf("verilate: %s: %w", spec.Name, ErrSourcesChanged), err)
@@ -234,7 +231,7 @@ func (s Spec) arguments(root, objects, program, cflags string, rtl []string) []s
 		"--x-assign", "unique", "--x-initial", "unique", "-O3",
 		"--top-module", s.Top, "--Mdir", objects, "-o", program,
 		"-CFLAGS", cflags,
-		// Construction and tracing run seldom; the rest is the inner loop.
+		// Construction and tracing run rarely. The rest is the inner loop.
 		"-MAKEFLAGS", makeFlags,
 	}
 	if s.NoCheck {
@@ -261,9 +258,9 @@ func (s Spec) arguments(root, objects, program, cflags string, rtl []string) []s
 
 const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 
-// runtime returns the folder in which the object files of Verilator's own
-// runtime lie, or will lie, for these flags: they are half of the compile time
-// of a unit test and the same for all.
+// runtime returns the folder for the object files of Verilator's runtime with
+// these flags. They take half of a unit test's compile time and are the same
+// for all.
 func (s Spec) runtime(root, verilator, cflags string) (string, error) {
 	version, err := exec.Command(verilator, "--version").Output()
 	if err != nil {
@@ -273,8 +270,8 @@ func (s Spec) runtime(root, verilator, cflags string) (string, error) {
 	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8])), nil
 }
 
-// copyObjects puts kept object files into a build's folder, where make finds
-// them newer than their sources.
+// copyObjects copies kept object files into a build's folder, where make sees
+// them as newer than their sources.
 func copyObjects(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -298,7 +295,7 @@ func copyObjects(from, to string) error {
 	return nil
 }
 
-// keepObjects keeps a build's runtime objects for the next, if there are none.
+// keepObjects keeps a build's runtime objects for later builds, if none exist.
 func keepObjects(from, to string) error {
 	if _, err := os.Stat(to); err == nil {
 		return nil
@@ -319,7 +316,7 @@ func keepObjects(from, to string) error {
 			}
 		}
 	}
-	// Another process may have been faster; either's are right.
+	// Another process may have been faster. Its objects are as good.
 	if err := os.Rename(tmp, to); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return err
 	}
@@ -385,7 +382,7 @@ func hashFile(w io.Writer, root, name string) error {
 	return err
 }
 
-// lock takes an exclusive advisory lock on a file; it goes with the process.
+// lock takes an exclusive advisory lock on a file, which ends with the process.
 func lock(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
