@@ -24,17 +24,17 @@ type protocol struct {
 	device driver.Device
 	write  bool // RDMA writes, not sends and receives
 	tcp    bool // over a kernel's TCP/IP, not VIA
-	paces  bool // has flow control of its sender
-	loses  bool // a missing message is counted; else it is an error of the run
+	paces  bool // has flow control
+	loses  bool // a missing message is counted, not an error of the run
 	level  vipl.ReliabilityLevel
 	read   bool // RDMA reads: one program fetches, the other is idle
 	queue  bool // a completion queue reports received messages
-	asked  bool // compared only when it is named
+	asked  bool // compared only on request
 }
 
 var protocols = []protocol{
-	// An RDMA write needs no receive that could be missing. A lost one would
-	// leave its slot unchanged, and nothing identifies the later one in it.
+	// Lost writes are errors, not counted: a later write to the same slot could
+	// not be distinguished from the lost one.
 	{name: "rdma", device: driver.DeviceHvia, write: true},
 	{name: "send", device: driver.DeviceHvia, loses: true},
 	{name: "mvia", device: driver.DeviceMvia, loses: true},
@@ -64,8 +64,8 @@ type awaited struct {
 	size    int
 }
 
-// any waits until one of several messages is there and returns its index, or -1
-// when none came in time.
+// any waits for the first of several messages and returns its index, or -1
+// after the timeout.
 func (p protocol) any(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
 	if p.tcp {
 		return anyTCP(t, w, timeout)
@@ -110,40 +110,39 @@ func protocolOf(name string) (protocol, error) {
 	return protocol{}, fmt.Errorf("%w: no protocol %q: there is %q", costs.ErrConfig, name, Protocols())
 }
 
-// channelConfig has what a channel needs before it is connected.
+// channelConfig is the configuration of a channel before it connects.
 type channelConfig struct {
 	size     int // of the longest message, either way
 	slots    int // capacity in messages, each way
-	receives int // of the slots, those that wait for messages from the start
+	receives int // slots with a posted receive at the start
 }
 
 // channel carries messages between two programs, both ways and in order; an
 // unreliable one may lose some. Both programs know the length of each message,
 // so that no protocol adds bytes for it.
 type channel interface {
-	// dial and accept connect; a name is for one pair of channels.
+	// dial and accept connect; each pair of channels has its own name.
 	dial(t *host.Thread, name int) error
 	accept(t *host.Thread, name int) error
 
-	// begin restarts the count of messages, and drops those that came too late.
-	// Nothing may be in flight.
+	// begin restarts the count of messages and drops late ones. Nothing may be
+	// in flight.
 	begin(t *host.Thread) error
 	// send passes on a message; its slot is in use until the send is settled.
 	send(t *host.Thread, p rig.Pattern, n int) error
 	// settle reaps sends until at most `left` are in flight.
 	settle(t *host.Thread, left int) error
-	// receive waits for the next message, which should be of n bytes with this
-	// content, and returns the received bytes, or nil if none came. They are
-	// valid until replenish.
+	// receive waits for the next message, expected to have n bytes with this
+	// content. It returns the received bytes, valid until replenish, or nil if
+	// none came.
 	receive(t *host.Thread, p rig.Pattern, n int, timeout host.Time) ([]byte, error)
 	// replenish releases the slot of one message, or adds an unused slot.
 	replenish(t *host.Thread) error
 	close(t *host.Thread) error
 }
 
-// viaChannel is a VI with a pair of buffers for each slot: for RDMA writes,
-// which go to the peer's slots in turn and whose last byte is polled, or for
-// sends and receives.
+// viaChannel is a VI with a pair of buffers for each slot. RDMA writes go to
+// the peer's slots in turn, and the peer polls their last byte.
 type viaChannel struct {
 	write       bool
 	queue       *vipl.CQ // of the receives, if any
@@ -211,7 +210,7 @@ func (c *viaChannel) receiveOffset(k int) int {
 	return (c.slots+k%c.slots)*c.stride + receiveSlotOffset
 }
 
-// slot is the slot of the k-th message to come, and the guard behind it.
+// slot is the slot of the k-th incoming message, and the guard behind it.
 func (c *viaChannel) slot(k int) (room, guard []byte) {
 	o := c.receiveOffset(k)
 	return c.endpoint.Bytes()[o : o+c.size], c.endpoint.Bytes()[o+c.size : o+c.size+rig.GuardBytes]
@@ -336,7 +335,7 @@ func (c *viaChannel) next(t *host.Thread, timeout host.Time) (*vipl.Descriptor, 
 	return done.Done(t)
 }
 
-// guarded returns an error if something was written behind a slot.
+// guarded returns an error if the guard behind a slot was overwritten.
 func (c *viaChannel) guarded(k int, guard []byte) error {
 	for i, v := range guard {
 		if v != 0 {
@@ -350,7 +349,7 @@ func (c *viaChannel) replenish(t *host.Thread) error {
 	if c.write {
 		for ; c.posted < c.came; c.posted++ {
 			room, _ := c.slot(c.posted)
-			clear(room) // so that its last byte is not there before the next message
+			clear(room) // so that a poll does not find the last byte too early
 		}
 		return nil
 	}
@@ -362,8 +361,8 @@ func (c *viaChannel) replenish(t *host.Thread) error {
 
 func (c *viaChannel) close(t *host.Thread) error { return c.endpoint.Close(t) }
 
-// watch is the word that changes with the next message, and a check whether it
-// has.
+// watch returns the word that the next message changes, and a check whether it
+// has arrived.
 func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() bool) {
 	if c.write {
 		o := c.receiveOffset(c.came) + n - 1
@@ -374,8 +373,8 @@ func (c *viaChannel) watch(p rig.Pattern, n int) (address uint64, there func() b
 }
 
 // atMost returns at most n ranges that contain the given ones: it merges those
-// with the smallest gaps between them. A write into a gap causes an empty poll,
-// which a polling loop has all the time.
+// with the smallest gaps between them. A write into a gap only causes an empty
+// poll.
 func atMost(ranges []mem.Range, n int) []mem.Range {
 	if len(ranges) <= n {
 		return ranges
@@ -395,8 +394,8 @@ func atMost(ranges []mem.Range, n int) []mem.Range {
 	return ranges
 }
 
-// anyVia polls the words of all channels, as the paper's programs would: a
-// completion queue serves sends and receives, but no RDMA writes.
+// anyVia polls the words of all channels: a completion queue does not report
+// RDMA writes.
 func anyVia(t *host.Thread, h *driver.Host, w []awaited, timeout host.Time) (int, error) {
 	var ranges []mem.Range
 	looks := make([]func() bool, len(w))

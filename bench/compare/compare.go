@@ -37,7 +37,7 @@ const (
 	MaxNodes        = layout.BridgeMaxNodes
 	MaxClients      = MaxNodes - 1
 	maxMixWeight    = 1_000_000
-	maxCompareBytes = 32 << 20 // in flight; each host has buffers for this many bytes in each direction
+	maxCompareBytes = 32 << 20 // in flight; each host has this many bytes of buffers in each direction
 )
 
 // MixEntry is one kind of request of a mix.
@@ -217,9 +217,8 @@ func (c Config) oneWay() bool {
 	return c.Pattern == PatternStream || c.Pattern == PatternManyToOne
 }
 
-// The default window: at most this many messages and bytes, as a program would
-// choose it in which only the window keeps the sender from overrunning a slower
-// receiver.
+// The default window: at most this many messages and bytes. Only the window
+// keeps the sender from overrunning a slower receiver.
 const (
 	defaultWindow      = 16
 	defaultWindowBytes = 128 << 10
@@ -234,17 +233,16 @@ func (c Config) windowOf(size int) int {
 }
 
 // The default number of messages one way: this many bytes of all clients, and
-// at most this many messages. In a kernel there are buffers between sender and
-// receiver, a socket's for TCP; nothing is steady before they have been filled
-// a few times, and simulating it is fast.
+// at most this many messages. Protocols in a kernel get more: their rate is
+// steady only after the buffers were filled a few times.
 const (
 	defaultStreamBytes = 1 << 20
 	defaultStreamMost  = 1000
 	kernelStreamTimes  = 4
 )
 
-// countOf is the number of counted messages of a size that a client sends, and
-// of those before them.
+// countOf is how many messages of a size a client sends: counted ones, and
+// warm-up before them.
 func (c Config) countOf(p protocol, size int) (counted, warmup int) {
 	counted, warmup = c.Messages, c.Warmup
 	if !c.oneWay() {
@@ -283,7 +281,7 @@ func (c Config) captureOf(protocol string) string {
 }
 
 // Run runs one pattern of traffic over each protocol, each on a separate fabric
-// with the same wire. With an error it returns what was measured until then.
+// with the same wire. On an error it also returns the measurements so far.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "compare", err) }()
 	if err := c.Validate(); err != nil {
@@ -345,14 +343,14 @@ func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Rec
 	if failed == nil {
 		r.Digests = append(r.Digests, digest)
 	}
-	// Rows of a failed run are still reported, as far as they can be read; why
-	// it failed matters more.
+	// The readable rows of a failed run are reported. Its own error is more
+	// important than an error of fold.
 	rows, err := run.fold(rec)
 	r.Rows = append(r.Rows, rows...)
 	return errors.Join(failed, whenFine(failed, err), whenFine(failed, rec.WritePcap(c.Profile, c.Seed)))
 }
 
-// whenFine is err unless the run had failed before.
+// whenFine returns err unless the run had already failed.
 func whenFine(failed, err error) error {
 	if failed != nil {
 		return nil

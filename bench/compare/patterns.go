@@ -18,9 +18,9 @@ import (
 
 // How long programs of Compare wait for a message of an unreliable protocol
 // before they count it as lost. The responder waits longer than the requester,
-// so that it is still there for the next message. Of the others, TCP may need
-// several retransmissions, with growing timeouts; a card has broken its
-// connection long before cardLimit.
+// so that it still serves the next message. The other limits leave time for
+// TCP's retransmissions with growing timeouts, and for a card to break its
+// connection.
 const (
 	patience      = 10 * host.Millisecond
 	longPatience  = 4 * patience
@@ -42,9 +42,9 @@ type comparison struct {
 	stages   []stage
 	parties  int // threads
 	stacks   []*tcpStack
-	counters []map[string]uint64 // of the card of each node
+	counters []map[string]uint64 // of each node's card
 
-	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; threads of a node may store at once
+	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; a node's threads store concurrently
 
 	// meet is a barrier of all threads: Barrier.
 	meet func(t *host.Thread, id uint64, parties int) error
@@ -67,8 +67,8 @@ type note struct {
 	complete   bool
 
 	sent   []host.Time   // when each message was sent
-	came   [][]host.Time // when each message of each channel was taken, -1 for a lost one
-	rounds []host.Time   // from a request to its reply, -1 for a lost one
+	came   [][]host.Time // when each message of each channel was received, -1 if lost
+	rounds []host.Time   // from a request to its reply, -1 if lost
 	lost   int
 	fault  string // the first wrong byte
 }
@@ -118,7 +118,7 @@ func drawMix(mix []MixEntry, seed uint64, n int) []int {
 // serverNode is the node of the thread that replies or receives.
 const serverNode = 1
 
-// nodeOf is the node of a thread, by the index of its note: the initiating
+// nodeOf returns the node of a thread by the index of its note. The initiating
 // threads are on node 0, or each on a separate node.
 func (x *comparison) nodeOf(party int) int {
 	switch {
@@ -151,7 +151,7 @@ const (
 )
 
 // open makes a thread's channels. The first thread of a node opens its TCP/IP
-// before that, if it is used.
+// stack first, if the protocol uses it.
 func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, channels int) ([]channel, error) {
 	node := t.ID().Node
 	if x.protocol.tcp {
@@ -183,8 +183,8 @@ func (x *comparison) open(t *host.Thread, h *driver.Host, s channelConfig, chann
 	return list, nil
 }
 
-// close closes a thread's channels, and the first thread of a node closes its
-// TCP/IP, once all have closed theirs.
+// close closes a thread's channels. When all threads have done so, the first
+// thread of a node closes its TCP/IP stack.
 func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 	if len(channels) == 0 {
 		return nil
@@ -204,16 +204,15 @@ func (x *comparison) close(t *host.Thread, channels ...channel) (err error) {
 	return x.stacks[t.ID().Node].close(t)
 }
 
-// Counters of a node's card about overruns, and about what reliable connections
-// do about them.
+// Counters of a node's card about overruns and retransmissions.
 var reportedCounters = []layout.Counter{
 	layout.CounterTransmitFrame, layout.CounterTransmitAcknowledge, layout.CounterRetransmitFrame, layout.CounterRetryTimeout, layout.CounterRewind,
 	layout.CounterReceiveFrame, layout.CounterReceiveAcknowledge, layout.CounterReceiveOutOfOrder, layout.CounterReceiveOldSequence, layout.CounterReceiveGap,
 	layout.CounterReceiveDropped, layout.CounterReceiveQueueEmpty, layout.CounterMacReceiveBad, layout.CounterMacReceiveOverrun,
 }
 
-// count reads the counters of the card of a thread's node, if there is a
-// switch: a run between two nodes stays unchanged without the query.
+// count reads the counters of the node's card if there is a switch. Without one
+// it makes no query, which would change the recorded runs.
 func (x *comparison) count(t *host.Thread, c channel) error {
 	via, ok := c.(*viaChannel)
 	if !x.config.switched() || x.protocol.inKernel() || !ok {
@@ -275,7 +274,7 @@ func (n *note) stop(t *host.Thread, h *driver.Host) {
 	n.end, n.spent, n.complete = t.Now(), meter(t, h).Less(n.spent), true
 }
 
-// exchanged is the length of the k-th message of a stage, there and back.
+// exchanged returns the lengths of the k-th request and reply of a stage.
 func (x *comparison) exchanged(s *stage, k int) (request, reply int) {
 	if s.size > 0 {
 		return s.size, s.size
@@ -289,14 +288,13 @@ func (x *comparison) content(stage, sender, k int) rig.Pattern {
 	return rig.Pattern{Seed: x.config.Seed ^ stageSeed*uint64(stage+1), Sender: sender, Round: k}
 }
 
-// exchangeSlots is capacity for the message in flight and the one after it, one
-// of which is ready from the start (see rig.Side).
+// exchangeSlots has one slot for the message in flight and one for the next.
+// One of them is ready at the start (see rig.Side).
 const exchangeSlots = 2
 
-// hand sends a message of an exchange and adds a slot for the next one to come.
-// On the card it reaps the send while the message is in flight. In a kernel it
-// reaps the send with the reply: then the send has been read, and the program
-// need not be woken for it alone (see rig.Side).
+// hand sends a message of an exchange and adds a slot for the next one. On the
+// card it reaps the send while the message is in flight. In a kernel it reaps
+// the send after the reply, which saves a wake (see rig.Side).
 func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error {
 	if err := c.send(t, p, n); err != nil {
 		return err
@@ -311,7 +309,8 @@ func (x *comparison) hand(t *host.Thread, c channel, p rig.Pattern, n int) error
 }
 
 // eachStage runs a thread's part of every stage between two barriers, and
-// closes its channels. A late thread stops its measurement behind the second.
+// closes its channels. A late thread's measurement ends after the second
+// barrier.
 func (x *comparison) eachStage(t *host.Thread, h *driver.Host, party int, late bool, channels []channel, part func(i int, s *stage, n *note) error) error {
 	for i := range x.stages {
 		s := &x.stages[i]
@@ -437,12 +436,11 @@ func (x *comparison) slots() int {
 	return n
 }
 
-// grantEvery is the number of messages of one grant: two grants are in flight
-// in a window, so that the sender has the next before it has used up the last.
+// grantEvery is the number of messages of one grant: half a window, so that the
+// sender has the next grant before it has used the last.
 func (s *stage) grantEvery() int { return max(1, s.window/2) }
 
-// grants are the messages by which a receiver reports that it has taken more
-// messages and has capacity again.
+// grants are the messages by which a receiver reports free capacity.
 func (x *comparison) grants(stage int) func(k int) (rig.Pattern, int) {
 	return func(k int) (rig.Pattern, int) {
 		return rig.Pattern{Seed: x.config.Seed ^ grantSeed ^ stageSeed*uint64(stage+1), Sender: 1, Round: k}, grantBytes
@@ -495,8 +493,8 @@ func (x *comparison) sender(t *host.Thread, h *driver.Host, number int) error {
 		if err := c.settle(t, 0); err != nil {
 			return err
 		}
-		// The receiver grants given-up messages as well, so that no grant is
-		// left to the next stage.
+		// The receiver also grants lost messages, so that no grant is left for
+		// the next stage.
 		grants.patience = max(grants.patience, lastPatience)
 		for came := true; came && grants.next < total; {
 			if came, err = await(); err != nil {

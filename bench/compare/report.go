@@ -65,8 +65,8 @@ type NodeCounts struct {
 	HighestFilling uint64            `json:"switch_queue_most"` // bytes
 }
 
-// Row is the result of one protocol at one size, for the mix, or, with a kind,
-// for the requests of one kind of the mix: those have times only.
+// Row is the result of one protocol at one size or for the mix. A row with a
+// kind has only the times of one kind of the mix's requests.
 type Row struct {
 	Protocol    string    `json:"protocol"`
 	Size        int       `json:"size,omitempty"`
@@ -74,7 +74,7 @@ type Row struct {
 	Messages    int       `json:"messages"` // counted ones
 	Lost        int       `json:"lost"`     // of all
 	Window      int       `json:"window,omitempty"`
-	Steady      bool      `json:"steady,omitempty"` // one way: rates are of a span in which all senders were busy, else of the whole
+	Steady      bool      `json:"steady,omitempty"` // one way: rates cover the span in which all senders were busy, not the whole
 	Latency     *Latency  `json:"latency,omitempty"`
 	BytesPerSec int64     `json:"bytes_per_s,omitempty"`
 
@@ -99,8 +99,8 @@ type Latency struct {
 	MaxPs  int64 `json:"max_ps"`
 }
 
-// HostUse is the time that messages cost a host. Times are per message. A round
-// trip counts as two messages, a request with its reply as one.
+// HostUse is a host's processor time per message. A round trip counts as two
+// messages, a request with its reply as one.
 type HostUse struct {
 	WorkPs int64            `json:"work_ps"` // of its processor
 	PollPs int64            `json:"poll_ps"` // in empty polls
@@ -139,7 +139,7 @@ func NewReport(c Config, h report.Hashes) *Report {
 	return r
 }
 
-// latencyOf summarizes times; nil if there is none. A negative time is none.
+// latencyOf summarizes the times that are not negative; nil if there are none.
 func latencyOf(times []host.Time) *Latency {
 	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(times)), func(t host.Time) bool { return t < 0 })
 	if len(sorted) == 0 {
@@ -156,8 +156,8 @@ func latencyOf(times []host.Time) *Latency {
 	return &Latency{MeanPs: sum / int64(n), P50Ps: rank(50), P90Ps: rank(90), P99Ps: rank(99), MaxPs: int64(sorted[n-1])}
 }
 
-// fold turns the threads' notes, the trace and the frames into rows, as far as
-// the run has come.
+// fold turns the threads' notes, the trace and the frames of a run, complete or
+// not, into rows.
 func (x *comparison) fold(rec *rig.Recording) ([]Row, error) {
 	events, err := rec.Events()
 	if err != nil {
@@ -186,7 +186,7 @@ func (x *comparison) fold(rec *rig.Recording) ([]Row, error) {
 		}
 		row.Verified = row.Fault == ""
 		var from, to host.Time
-		var counted int // messages that share the account
+		var counted int // messages in the account
 		var kinds []Row
 		if x.config.oneWay() {
 			from, to = x.foldOneWay(s, &row)
@@ -284,8 +284,7 @@ func (x *comparison) foldOneWay(s *stage, row *Row) (from, to host.Time) {
 	row.Latency = latencyOf(took)
 	from, to = s.steadySpan()
 	counts, n := countIn(came, from, to)
-	// With few messages there is no such span, or one that holds a burst and
-	// says nothing.
+	// With few messages this span is empty, or holds a single burst.
 	begin, end := s.notes[0].begin, slices.Max(slices.Concat(came...))
 	if row.Steady = 2*n >= len(took) && 2*(to-from) >= end-begin; !row.Steady {
 		from, to = begin, end
@@ -302,9 +301,9 @@ func (x *comparison) foldOneWay(s *stage, row *Row) (from, to host.Time) {
 	return from, to
 }
 
-// steadySpan is when every sender has something to send: from the first arrival
-// of a counted message until the first sender has sent its last. What comes
-// later drains what lies between them.
+// steadySpan is the time in which every sender is sending: from the first
+// arrival of a counted message until the first sender has sent its last. After
+// that only buffers drain.
 func (s *stage) steadySpan() (from, to host.Time) {
 	from, to = host.Never, host.Never
 	for j, times := range s.notes[len(s.notes)-1].came {
@@ -318,8 +317,8 @@ func (s *stage) steadySpan() (from, to host.Time) {
 	return from, to
 }
 
-// countIn returns how many messages came after one instant and not after
-// another, of each channel and in total.
+// countIn counts the messages between two instants, of each channel and in
+// total.
 func countIn(came [][]host.Time, from, to host.Time) (counts []int, all int) {
 	counts = make([]int, len(came))
 	for j, times := range came {
@@ -411,7 +410,7 @@ func (r *Report) Faults() []string {
 // Measured reports whether there is anything to print.
 func (r *Report) Measured() bool { return len(r.Rows) > 0 }
 
-// Failed says why the results are no success; nil if they are.
+// Failed returns an error if the results are no success.
 func (r *Report) Failed() error {
 	if faults := r.Faults(); len(faults) > 0 {
 		return fmt.Errorf("wrong bytes arrived (seed %d), the first: %s", r.Seed, faults[0])

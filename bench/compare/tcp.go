@@ -18,7 +18,7 @@ import (
 // others have the ports above it.
 const comparePort = 5001
 
-// tcpStack is the TCP/IP of a node and its listeners, which exist before any
+// tcpStack is a node's TCP/IP stack with its listeners, which exist before any
 // dial.
 type tcpStack struct {
 	stack     *tcpip.Stack
@@ -48,8 +48,8 @@ func (n *tcpStack) close(t *host.Thread) (err error) {
 	return errors.Join(err, n.stack.Close(t))
 }
 
-// tcpChannel is a connection. The reader knows the length of each message, and
-// reads as many bytes.
+// tcpChannel is a connection. The reader knows the length of each message and
+// reads that many bytes.
 type tcpChannel struct {
 	node    *tcpStack
 	conn    *tcpip.Conn

@@ -169,7 +169,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// ordered are the rows by subject, so that protocols stand beside each other.
+// ordered returns the rows by subject, so that a table compares protocols line
+// by line.
 func (r *Report) ordered() []Row {
 	var keys []string
 	for _, row := range r.Rows {
@@ -184,8 +185,8 @@ func (r *Report) ordered() []Row {
 	return rows
 }
 
-// table writes lines of cells, the first ones as heads, with an empty line
-// where the first cell changes; equal first cells appear once.
+// table writes lines of cells; the first lines are heads. A first cell that
+// repeats is left blank, and an empty line separates different ones.
 func table(b *strings.Builder, heads int, widths []int, lines [][]string) {
 	last := ""
 	for i, cells := range lines {
@@ -283,8 +284,8 @@ func (r *Report) protocolWidth() int {
 	return n
 }
 
-// senders are the initiating hosts as one: their work for a message, the sum of
-// all shares, and the mean use of their buses and cables.
+// senders combines the initiating hosts: the sum of their work per message, and
+// the mean use of their buses and cables.
 func (w Row) senders() (HostUse, WireUse) {
 	u, wire := HostUse{Layers: map[string]int64{}}, WireUse{}
 	n := int64(len(w.Hosts) - 1)
@@ -311,8 +312,8 @@ func percent(ppm int64) string {
 	return fmt.Sprintf("%d.%d", c/10, c%10)
 }
 
-// Columns of the work by layer. An agent's work for registrations and
-// connections is on no message's path.
+// Columns of the work by layer. The agent's work for registrations and
+// connections is excluded: it belongs to no message.
 var workLayers = []struct {
 	layer host.Layer
 	title string
@@ -367,7 +368,7 @@ func (r *Report) writeClients(b *strings.Builder) {
 	for range clientsInLine {
 		widths = append(widths, 8)
 	}
-	// fold makes lines of the given number of cells of clients.
+	// fold breaks lines after the given number of clients.
 	fold := func(lines [][]string, cells, clients []string) [][]string {
 		for part := range slices.Chunk(clients, clientsInLine) {
 			lines = append(lines, append(slices.Clone(cells), part...))
@@ -394,7 +395,7 @@ func (r *Report) writeClients(b *strings.Builder) {
 	table(b, heads, widths, lines)
 }
 
-// writeCounts reports overruns, and what was done about them.
+// writeCounts reports overruns and retransmissions.
 func (r *Report) writeCounts(b *strings.Builder) {
 	columns := []layout.Counter{
 		layout.CounterMacReceiveOverrun, layout.CounterReceiveOutOfOrder, layout.CounterRewind, layout.CounterRetryTimeout, layout.CounterRetransmitFrame,

@@ -13,8 +13,8 @@ import (
 	"hvia/vipl"
 )
 
-// WireEffect is what the faults of a run did to its frames, and the
-// retransmissions, set-up included.
+// WireEffect counts the faulty frames and retransmissions of a run, including
+// set-up.
 type WireEffect struct {
 	Frames uint64            `json:"frames"` // given to a cable
 	Faults map[string]uint64 `json:"faults"` // faulty frames by kind; no zeros

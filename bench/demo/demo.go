@@ -20,7 +20,7 @@ import (
 )
 
 // Run makes one RDMA write from node 0 to node 1 and reports each step and its
-// time. With an error it returns the steps until then.
+// time. On an error it also returns the steps so far.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "demo", err) }()
 	if err := c.Validate(); err != nil {
@@ -52,7 +52,8 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 			return err
 		},
 	}, fabric.Program{Node: 0, Name: "writer", Main: d.write}, fabric.Program{Node: 1, Name: "reader", Main: d.read})
-	// Why a run failed matters more than where its records end.
+	// The error of a failed run is more important than that of its incomplete
+	// records.
 	events, err := rec.Events()
 	if failed == nil && err != nil {
 		return r, err
@@ -75,8 +76,7 @@ const (
 	demoRound = 1
 )
 
-// demonstration is the two programs of the demo and their notes, a list for
-// each.
+// demonstration has the two programs of the demo and a list of notes for each.
 type demonstration struct {
 	config Config
 	steps  [2][]Step
@@ -130,8 +130,7 @@ func (d *demonstration) write(t *host.Thread, h *driver.Host) error {
 		return err
 	}
 	d.note(t, "sees Status and has its buffer back")
-	// The connection must stay until the peer says that it has checked the
-	// data.
+	// The connection must stay open until the peer has checked the data.
 	m, ok, err := t.Receive(rig.WaitLimit)
 	if err != nil {
 		return err
@@ -174,9 +173,8 @@ func (d *demonstration) read(t *host.Thread, h *driver.Host) error {
 }
 
 // cardSteps lists the steps of the first message of node 0, VI vi, from the
-// trace of the cards and the wire. If the trace does not show each event as
-// often as it must have happened, it returns an error and the steps that the
-// trace shows.
+// trace of the cards and the wire. If an event is missing or repeated, it
+// returns an error and the steps that the trace shows.
 func cardSteps(events []rig.TraceEvent, vi, peerVI, frames int) ([]Step, error) {
 	from, err := rig.FindDoorbell(events, 0, 0, vi)
 	if err != nil {
@@ -198,7 +196,7 @@ func cardSteps(events []rig.TraceEvent, vi, peerVI, frames int) ([]Step, error) 
 			return steps, nil
 		}
 		if e.Event == layout.TraceEventRawTransmitted && e.Node == 0 {
-			// The wire and the MACs do not say whose a frame is.
+			// Events of the wire and the MACs do not name the VI of a frame.
 			return steps, fmt.Errorf("%w: at %d ps another frame of node 0 lies between its own", rig.ErrTrace, e.TimePs)
 		}
 		k := slices.IndexFunc(rig.Deeds, func(d rig.Deed) bool { return d.Event == e.Event && d.Receiver == (e.Node != 0) })

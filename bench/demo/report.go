@@ -45,7 +45,7 @@ func NewReport(c Config, h report.Hashes) *Report {
 // Measured reports whether there is anything to print.
 func (r *Report) Measured() bool { return len(r.Steps) > 0 }
 
-// Failed says why the results are no success; nil if they are.
+// Failed returns an error if the results are no success.
 func (r *Report) Failed() error {
 	if !r.Verified {
 		return fmt.Errorf("the receiver's memory is not what was sent (seed %d): %s", r.Seed, r.Fault)

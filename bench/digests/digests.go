@@ -75,8 +75,8 @@ func (c Config) Validate() error {
 
 const maxDigestJobs = 64
 
-// Table is the outcome of runs, to compare with a later version: a change that
-// should not move a simulated time leaves it unchanged.
+// Table holds digests and times of runs, to compare with those of a later
+// version.
 type Table struct {
 	Schema string   `json:"schema"`
 	Runs   []Record `json:"runs"`
@@ -100,14 +100,14 @@ type digestWorkload struct {
 	run   func(ctx context.Context, profile string) ([]Record, error)
 }
 
-// workloadReproduce has the times of all sizes.
+// workloadReproduce measures all sizes.
 const workloadReproduce = "reproduce"
 
 func digestWorkloads() []digestWorkload {
 	list := []digestWorkload{reproduceWorkload(workloadReproduce, false, nil), reproduceWorkload("reproduce -s 4,1400 -n 1 -x 1", true, func(c *reproduce.Config) {
 		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
 	})}
-	// Runs repeat bit for bit, so that few messages of each suffice.
+	// Runs repeat bit for bit, so a few messages of each suffice.
 	add := func(pattern, flags string, short bool, messages, warmup int, sizes []int, change func(*compare.Config)) {
 		c := compare.DefaultConfig(pattern)
 		c.Messages, c.Warmup, c.Sizes = messages, warmup, sizes
@@ -283,7 +283,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	}
 	var tasks []*task
 	for _, profile := range c.Profiles {
-		// One build at a time, before anything else uses the processors.
+		// Builds run one at a time, before the runs use the processors.
 		if _, err := sim.ProfileSimulator(ctx, profile); err != nil {
 			return nil, fmt.Errorf("digests: %w", err)
 		}
@@ -329,8 +329,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	return d, ctx.Err()
 }
 
-// Difference is one changed value. Was or Is is empty if one side does not have
-// it.
+// Difference is one changed value. Was or Is is empty if that table lacks it.
 type Difference struct {
 	Profile, Workload, Run, Value string
 	Was, Is                       string
@@ -342,13 +341,13 @@ const (
 	valueWakes  = "wakes"
 )
 
-// OnlyWakes reports whether nothing but the wakes of hosts has changed.
+// OnlyWakes reports whether only wakes of hosts have changed.
 func OnlyWakes(list []Difference) bool {
 	return !slices.ContainsFunc(list, func(d Difference) bool { return d.Value != valueWakes })
 }
 
-// Differences compares runs with those of an older table. Runs that only the
-// older table has count if the newer one is meant to be complete.
+// Differences compares runs with those of an older table. If the newer table is
+// complete, runs that it lacks count as differences.
 func (d *Table) Differences(was *Table, complete bool) []Difference {
 	var list []Difference
 	old := map[string]Record{}
@@ -439,8 +438,8 @@ func (d *Table) Save() (string, error) {
 	return report.Save(filepath.Dir(path), filepath.Base(path), d.WriteJSON)
 }
 
-// WriteJSON writes a line for each run, so that version control shows which
-// have changed.
+// WriteJSON writes a line for each run, so that version control shows changes
+// by run.
 func (d *Table) WriteJSON(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\n\"schema\": %q,\n\"runs\": [", d.Schema)
@@ -459,7 +458,7 @@ func (d *Table) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// WriteText writes both digests of each run, those of a command below its name.
+// WriteText writes both digests of each run, grouped by command.
 func (d *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	last := ""

@@ -22,8 +22,8 @@ import (
 	"hvia/sim/verilate"
 )
 
-// Frames, wakes and printed times are those of the file. HVIA_LONG=1 makes all
-// runs, as `make digests` does.
+// Frames, wakes and printed times equal those of the file. HVIA_LONG=1 repeats
+// all runs, as `make digests` does.
 func TestDigests(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := DefaultConfig()
@@ -39,8 +39,8 @@ func TestDigests(t *testing.T) {
 	require.Empty(t, list, "CONTRIBUTING.md, Simulated times, says which commits may change what; not as in %s:\n%s", File, &text)
 }
 
-// A clock more in the MAC moves frames, and with them the hosts' wakes. A
-// parameter that nothing uses moves neither.
+// One more clock in the MAC moves frames, and with them the hosts' wakes. An
+// unused parameter moves neither.
 func TestDigestsSeeWhatMoved(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	digest := func(change func(*reproduce.Config)) rig.RunDigest {
@@ -123,7 +123,7 @@ func TestDigestsConfig(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// The reference has the times of the file. HVIA_UPDATE=1 rewrites it.
+// docs/reference/times.md has the times of the file. HVIA_UPDATE=1 rewrites it.
 func TestTimesPage(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ var timedRuns = []struct{ run, name string }{
 	{rig.MviaSend.Key(), "M-VIA"}, {rig.TCPStream.Key(), "TCP/IP"},
 }
 
-// WriteTimes writes latency and bandwidth of every protocol at each size in
-// Markdown, the profiles beside each other, as far as the table has them.
+// WriteTimes writes latency and bandwidth of every protocol at each size as
+// Markdown tables, with a column for each profile in the table.
 func (d *Table) WriteTimes(w io.Writer) error {
 	var b strings.Builder
 	profiles := d.profiles()

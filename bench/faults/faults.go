@@ -125,7 +125,7 @@ func DefaultConfig() Config {
 	return Config{Profile: params.Profiles[0].Name, Seed: 1, Kinds: Kinds(), Levels: Levels(), Operations: Operations()}
 }
 
-// Validate rejects what is no part of the matrix.
+// Validate rejects names that are not in the matrix.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err
@@ -150,8 +150,8 @@ func (c Config) Validate() error {
 }
 
 // Run tries each cell of the matrix on a separate fabric: three messages of
-// three frames each, one after another, of which the second meets the fault. A
-// cell whose observation differs from the expected one is no error.
+// three frames each, one after another, with the fault in the second. An
+// outcome other than the expected one is not an error of Run.
 func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 	defer func() { err = rig.Stopped(ctx, "faults", err) }()
 	if err := c.Validate(); err != nil {
@@ -194,7 +194,7 @@ func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 // Measured reports whether there is anything to print.
 func (m *Matrix) Measured() bool { return len(m.Cells) > 0 }
 
-// Failed says how many cells are not as expected; nil if none.
+// Failed returns an error if a cell is not as expected.
 func (m *Matrix) Failed() error {
 	if n := m.failed(); n > 0 {
 		return fmt.Errorf("%d of %d cells are not as expected (seed %d)", n, len(m.Cells), m.Seed)
@@ -216,8 +216,8 @@ func (o Outcome) same(p Outcome) bool {
 		slices.Equal(o.Initiator, p.Initiator) && slices.Equal(o.Target, p.Target) && slices.Equal(o.States, p.States)
 }
 
-// A run of a cell. Messages are so far apart that a timeout or two lie between
-// them; the cut is longer than all timeouts together.
+// Times of a cell's run. One or two timeouts fit between messages; the cut is
+// longer than all timeouts together.
 const (
 	matrixMessages = 3
 	matrixBytes    = 2*layout.MaxPayload + 56
@@ -230,8 +230,8 @@ const (
 	matrixPort     = "faults"
 )
 
-// matrixFaults is the fault that the second message meets: in its second frame,
-// or from before it until long after it.
+// matrixFaults is the fault of the second message: in its second frame, or from
+// before the message until long after it.
 func matrixFaults(kind layout.WireFault, frame layout.FrameOperation) string {
 	direction := sim.FromNode0
 	if frame == layout.FrameOperationRDMAReadResponse {
@@ -289,7 +289,7 @@ func expectedOutcome(kind layout.WireFault, level, operation int) Outcome {
 	return all
 }
 
-// matrixRun is the two programs of a cell.
+// matrixRun has the two programs of a cell.
 type matrixRun struct {
 	level     vipl.ReliabilityLevel
 	operation int
@@ -470,8 +470,8 @@ func (x *matrixRun) answer(t *host.Thread, h *driver.Host) error {
 }
 
 // look notes the outcome of a side: its asynchronous errors, the VI's state,
-// the status of each descriptor after the disconnect that flushes the rest,
-// and, if data comes here, memory.
+// the status of each descriptor after the disconnect that flushes the rest, and
+// the destination memory, if any.
 func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done func(*host.Thread) (*vipl.Descriptor, error), statuses, errs *[]string, state *string) error {
 	for {
 		e, err := s.nic.ErrorWait(t, 0)
@@ -488,7 +488,8 @@ func (x *matrixRun) look(t *host.Thread, s *matrixSide, sink *vipl.Region, done 
 		return err
 	}
 	*state = info.State.String()
-	// The other side also queries its VI before it learns of the disconnect.
+	// The barrier lets the other side query its VI before the disconnect
+	// reaches it.
 	if err := t.Barrier(1, 2); err != nil {
 		return err
 	}
@@ -533,8 +534,7 @@ func (x *matrixRun) holds(b []byte) string {
 	return "something else"
 }
 
-// WriteText writes a line for each cell, and both outcomes of those that are
-// not as expected.
+// WriteText writes a line for each cell, and both outcomes where they differ.
 func (m *Matrix) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %-19s %-21s %-5s %s\n", "fault", "level", "operation", "", "sends; receives; memory; asynchronous errors of initiator and target")

@@ -56,8 +56,8 @@ func TestFaultMatrix(t *testing.T) {
 	require.Equal(t, table.String(), old, "%s shows something else: 'HVIA_UPDATE=1 go test ./bench/faults -run TestFaultMatrix' writes it anew, if that was meant", matrixPage)
 }
 
-// A cell whose fault differs from the one in the matrix is not as expected: the
-// comparison can fail, in every part of an outcome that faults change.
+// The comparison can fail: another fault than the cell's gives an unexpected
+// outcome, in every part of the outcome that faults change.
 func TestFaultMatrixNotices(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	b, err := costs.New(params.Base, nil)

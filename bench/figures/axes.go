@@ -40,8 +40,8 @@ func sizeLabel(size float64) string {
 	return strconv.FormatFloat(size, 'f', -1, 64)
 }
 
-// spread is the range of values that are finite and above zero; ok is false
-// without any.
+// spread is the range of the finite values above zero; ok is false if there are
+// none.
 func spread(values []float64) (lo, hi float64, ok bool) {
 	for _, v := range values {
 		if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -119,8 +119,8 @@ func logAxis(a *plot.Axis, values []float64) {
 	a.Scale, a.Tick.Marker = plot.LogScale{}, ticks
 }
 
-// linearAxis makes an axis from zero, or from below it if a value is, to a
-// little above the largest value, with up to count ticks at round numbers.
+// linearAxis makes an axis from zero, or from a negative value, to a little
+// above the largest value, with up to count ticks at round numbers.
 func linearAxis(a *plot.Axis, count int, values ...float64) {
 	lo, hi := 0.0, 0.0
 	for _, v := range values {
@@ -162,7 +162,7 @@ func linearTicks(lo, hi, step float64) plot.ConstantTicks {
 	return ticks
 }
 
-// linearSizeAxis is for lengths with a proportional effect.
+// linearSizeAxis is for quantities that are proportional to the length.
 func linearSizeAxis(a *plot.Axis, sizes []float64) {
 	_, hi, ok := spread(sizes)
 	if !ok {

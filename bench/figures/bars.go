@@ -43,8 +43,7 @@ func rectangle(c *draw.Canvas, fill color.Color, x0, y0, x1, y1 vg.Length) {
 	}
 }
 
-// columns writes the names of the rows of a plot and, under heads, texts beside
-// them.
+// columns writes, beside a plot, the names of its rows and texts under heads.
 type columns struct {
 	names []string
 	heads []string
@@ -176,7 +175,7 @@ func (h hopBars) Plot(c draw.Canvas, p *plot.Plot) {
 			shade := shades[((s.Frame%2)+2)%2]
 			at := y(-float64(k))
 			rectangle(&c, shade, x(micros(s.StartPs)), at-rowHeight*0.32, x(micros(s.EndPs)), at+rowHeight*0.32)
-			// Some numbers, so that the eye can follow a frame.
+			// A few frame numbers, so that a reader can follow a frame.
 			first := n == 0 || hop.Spans[n-1].Frame != s.Frame
 			if first && (k == 0 || k == len(h.hops)-1) && numbered(hop.Spans, n) {
 				mid := vg.Point{X: (x(micros(s.StartPs)) + x(micros(s.EndPs))) / 2, Y: at + rowHeight*0.34}
@@ -190,8 +189,8 @@ func (h hopBars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// numbered picks the frames whose number is written: the first, the last, and
-// every tenth that is far from both.
+// numbered reports whether a frame's number is written: the first, the last,
+// and every tenth that is far from both.
 func numbered(spans []report.Span, n int) bool {
 	f, first, last := spans[n].Frame, spans[0].Frame, spans[len(spans)-1].Frame
 	return f == first || f == last || f%10 == 0 && f-first > 3 && last-f > 3

@@ -35,8 +35,8 @@ type table struct {
 	align   string // l or r for each column
 }
 
-// Names of all files of figures, so that a drawing with fewer of them removes
-// those of an older one.
+// Names of all figure files. A drawing with fewer figures removes the older
+// files of the others.
 const (
 	fileLatency       = "figure-07-latency"
 	fileBandwidth     = "figure-08-bandwidth"
@@ -92,13 +92,13 @@ var (
 // study is the input of all figures.
 type study struct {
 	*report.Report
-	paper bool // the profile is the paper's card, so there is something to compare with
+	paper bool // the profile is the paper's card, so the paper has values to compare
 	write []report.PingPongResult
 	send  []report.PingPongResult
 	mvia  []report.PingPongResult
 	tcp   []report.PingPongResult
 	read  []report.PingPongResult
-	rely  []report.PingPongResult // RDMA writes at the level of the reads
+	rely  []report.PingPongResult // RDMA writes at the reads' reliability level
 }
 
 func newStudy(r *report.Report) *study {
@@ -109,8 +109,7 @@ func newStudy(r *report.Report) *study {
 	}
 }
 
-// baselines are the curves of the paper's baselines, as far as they were
-// measured.
+// baselines returns the measured curves of the paper's baselines.
 func (s *study) baselines(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.mvia) > 0 {
 		list = append(list, curve{fromMvia, points(s.mvia), mviaLine, mviaMark})
@@ -121,8 +120,8 @@ func (s *study) baselines(points func([]report.PingPongResult) []point) (list []
 	return list
 }
 
-// reads are the curves of RDMA reads and of the writes of their level, as far
-// as they were measured.
+// reads returns the measured curves of RDMA reads and of writes at their
+// reliability level.
 func (s *study) reads(points func([]report.PingPongResult) []point) (list []curve) {
 	if len(s.read) > 0 {
 		list = append(list, curve{fromReading, points(s.read), readLine, readMark})
@@ -156,8 +155,8 @@ func (s *study) fromEnds() []string {
 	}
 }
 
-// bySize is the rows in order of size, one of each, without rows of no size or
-// time.
+// bySize returns one row for each size, in order, without rows that lack size
+// or time.
 func bySize(rows []report.PingPongResult) []report.PingPongResult {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r report.PingPongResult) bool { return r.Size <= 0 || r.HalfRTTPs <= 0 })
 	slices.SortStableFunc(rows, func(a, b report.PingPongResult) int { return a.Size - b.Size })
@@ -230,7 +229,7 @@ func curvesPicture(title string, curves []curve, points []printed, yTitle string
 	for _, q := range points {
 		p.Add(q.note())
 	}
-	// The first curve is the one that matters: it is drawn over the others.
+	// The first curve is the most important one: it is drawn over the others.
 	for _, c := range slices.Backward(curves) {
 		p.Add(c)
 	}
@@ -268,7 +267,7 @@ func (s *study) predicted() []report.PingPongResult {
 	return bySize(s.Results.Prediction.RDMAWrite)
 }
 
-// zeroFit says which parameters the prediction of the card used, without those
+// zeroFit names the parameters that the card's prediction used, without those
 // of the baselines.
 func (s *study) zeroFit() string {
 	if s.Results.Prediction == nil {
@@ -392,8 +391,8 @@ func (s *study) kindOf(id, what string) string {
 	return ""
 }
 
-// fitted says which parameters were fitted to a target, nothing if the report
-// does not carry its parameters.
+// fitted names the parameters that were fitted to a target; it is empty if the
+// report has no parameters.
 func (s *study) fitted(id, what string) string {
 	var names []string
 	for _, p := range s.Numbers {
@@ -412,7 +411,7 @@ func (s *study) fitted(id, what string) string {
 	return fmt.Sprintf("%s and %s are calibrated with %s (%s).", strings.Join(names[:len(names)-1], ", "), names[len(names)-1], what, id)
 }
 
-// pair is the same length measured both ways.
+// pair has the times of both operations at one length.
 type pair struct {
 	size        int
 	write, send report.PingPongResult
@@ -428,8 +427,8 @@ func (s *study) pairs() []pair {
 	return list
 }
 
-// around finds the row of a target whose band holds the paper's number, nil if
-// the report has none.
+// around finds the row of a target whose band contains the paper's number; nil
+// if there is none.
 func (s *study) around(id string, paper float64) *report.Target {
 	for k := range s.Results.Targets {
 		if t := &s.Results.Targets[k]; t.ID == id && t.Low <= paper && paper <= t.High {
@@ -443,8 +442,8 @@ func acceptedKey(t *report.Target) key {
 	return key{text: fmt.Sprintf("accepted: %s to %s", plain(t.Low), plain(t.High)), bars: []color.Color{bandGray}, high: 11}
 }
 
-// twoPanels draws curves above and their difference below, there with the
-// paper's number.
+// twoPanels draws curves above, and their difference with the paper's number
+// below.
 func twoPanels(title string, curves []curve, upper string, log bool, below curve, lower string, printed level, accepted band) *picture {
 	pic := curvesPicture(title, curves, nil, upper, log)
 	pic.height = 600

@@ -26,7 +26,7 @@ import (
 	"hvia/bench/report"
 )
 
-// given is the sample, or with HVIA_REPORT a measured report.
+// given returns the sample or, with HVIA_REPORT, a measured report.
 func given(t *testing.T) *report.Report {
 	t.Helper()
 	if path := os.Getenv("HVIA_REPORT"); path != "" {
@@ -226,7 +226,7 @@ func TestPageNeedsNothingElse(t *testing.T) {
 	}
 }
 
-// Tables name the scope of their heads, pictures what they show.
+// Table heads name their scope, and pictures have a description.
 func TestPageIsAccessible(t *testing.T) {
 	page := pageOf(t, given(t))
 	require.Regexp(t, `^<!DOCTYPE html>\n<html lang="en">`, page)
@@ -244,7 +244,7 @@ func TestPageIsAccessible(t *testing.T) {
 	require.Equal(t, len(allFiles), strings.Count(page, "<figcaption>"))
 }
 
-// rowOf is the table row that holds all of the texts.
+// rowOf returns the table row that contains all of the texts.
 func rowOf(page string, texts ...string) string {
 	for _, row := range regexp.MustCompile(`(?s)<tr>.*?</tr>`).FindAllString(page, -1) {
 		all := true
@@ -344,7 +344,7 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(dir, "figures"), 0o755))
-			for _, name := range allFiles { // an older drawing, of which nothing may remain
+			for _, name := range allFiles { // an older drawing, all of which must be replaced
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", name+".png"), []byte("old"), 0o644))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "figures", name+".svg"), []byte("old"), 0o644))
 			}
@@ -426,7 +426,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	require.ErrorContains(t, err, "name another directory")
 	require.NotContains(t, err.Error(), "\n")
 
-	// A directory where a file must go.
+	// A directory has the name of a file to write.
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "report.html", "x"), 0o755))
 	_, err = Write(sample(), dir)
@@ -530,7 +530,7 @@ func TestBenchDoesNotPlot(t *testing.T) {
 	require.Contains(t, deps("hvia/bench/figures"), "gonum.org/v1/plot\n")
 }
 
-// The first writes are a table with the gain of advertising, and wrong bytes.
+// The table of first writes shows the gain of advertising, and wrong bytes.
 func TestPageTellsFirstWrites(t *testing.T) {
 	r := sample()
 	page := pageOf(t, r)

@@ -146,7 +146,7 @@ func orDash(s string) string {
 	return s
 }
 
-// summarize counts the targets that hold.
+// summarize counts the targets that are met.
 func (p *page) summarize(s *study) {
 	held := 0
 	var missed []string
@@ -243,7 +243,7 @@ func (s *study) missing(figures []*figure) []string {
 // targetIDs are the targets of a full run of the paper's card.
 var targetIDs = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9", "T10", "T11", "T12"}
 
-// firstWrites is the table of times to connect and to write.
+// firstWrites is the table of times until the first write of a connection.
 func (s *study) firstWrites() (table, bool) {
 	t := table{caption: "From the connect request to the first RDMA write in the server's memory", align: "rrrrrl",
 		heads: []string{"bytes", "connected, µs", "region advertised, µs", "address sent, µs", "gain, µs", "bytes checked"}}

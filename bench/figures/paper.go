@@ -3,9 +3,9 @@
 package figures
 
 // Numbers that the paper prints ("A VIA-based RDMA Mechanism for High
-// Performance PC Cluster Systems", 2004, section 5). It prints no other point
-// of its curves, so no other can be drawn. That the largest bandwidth belongs
-// to 64 KiB is a reading: the paper does not say the size.
+// Performance PC Cluster Systems", 2004, section 5). It prints no other points
+// of its curves. The size of the largest bandwidth, 64 KiB, is this project's
+// assumption.
 const (
 	paperShortest = 4
 	paperLongest  = 65536

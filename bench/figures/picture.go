@@ -30,8 +30,8 @@ type picture struct {
 	panels []panel
 }
 
-// panel is one plot of a picture. The space beside the data is for text that
-// the plot writes there itself.
+// panel is one plot of a picture. The plot writes text into the space beside
+// the data.
 type panel struct {
 	plot           *plot.Plot
 	xTitle, yTitle string
@@ -56,7 +56,7 @@ const (
 	titleRow      = 26
 )
 
-// sample is the width of a key's picture: a line needs more than a marker.
+// sample is the width of a legend key: a line needs more than a marker.
 func (k key) sample() vg.Length {
 	if k.line.Width == 0 && len(k.bars) == 0 {
 		return vg.Points(16)
@@ -82,7 +82,7 @@ func (p *picture) draw(c draw.Canvas) {
 	for _, q := range p.panels {
 		all += q.share
 	}
-	// Twice, because a narrower panel may need another left margin.
+	// Two passes, because a narrower panel may need another left margin.
 	left := vg.Length(0)
 	areas := make([]draw.Canvas, len(p.panels))
 	for range 2 {

@@ -38,7 +38,7 @@ var shades = []struct {
 	{"not accounted", black, false},
 }
 
-// stack is one bar made of parts, and thinner ones below it.
+// stack is one bar made of parts, with thinner bars below it.
 type stack struct {
 	parts []part
 	lanes []part
@@ -151,7 +151,7 @@ func stackPanel(names []string, bars []stack, sums []string, head, xTitle string
 	return panel{plot: p, xTitle: xTitle, share: float64(len(names)), left: beside.width(), right: 68, top: 34}
 }
 
-// path is where the time of a short message goes.
+// path shows where the time of a short message goes.
 func (s *study) path() *figure {
 	f := &figure{file: filePath, head: "Where the half round trip of the shortest message goes"}
 	var names, sums []string
@@ -219,7 +219,7 @@ var (
 	wireLane = color.NRGBA{0x99, 0x99, 0x99, 255}
 )
 
-// processor is the time of both hosts for a message.
+// processor shows the processor time of both hosts for a message.
 func (s *study) processor() *figure {
 	f := &figure{file: fileProcessor, head: "Processor time of one message"}
 	list := slices.DeleteFunc(slices.Clone(s.Results.Accounts), func(a report.MessageAccount) bool { return a.Size <= 0 || a.HalfRTTPs <= 0 })

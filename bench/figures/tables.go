@@ -20,7 +20,7 @@ func pingPongTable(caption string, rows []report.PingPongResult) table {
 	return t
 }
 
-// readTable has reads beside writes of the same level.
+// readTable compares reads with writes at the same reliability level.
 func readTable(reads, writes []report.PingPongResult) table {
 	t := table{caption: "RDMA read and RDMA write over a VI of reliable delivery, as measured", heads: []string{"bytes", "read, µs", "write, µs", "read over write", "read, MB/s", "write, MB/s", "bytes checked"}, align: "rrrrrrl"}
 	for _, r := range reads {

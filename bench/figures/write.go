@@ -75,7 +75,7 @@ func Write(r *report.Report, dir string) (Written, error) {
 	return out, nil
 }
 
-// replace writes a file so that a reader sees the old one or the new one.
+// replace writes a file atomically: a reader sees the old or the new one.
 func replace(path string, body []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.tmp")
 	if err != nil {

@@ -98,7 +98,7 @@ func childProcesses(pid int) ([]string, error) {
 	return children, nil
 }
 
-// StartSpinners starts busy processes and returns what ends them.
+// StartSpinners starts busy processes and returns a function that ends them.
 func StartSpinners(t *testing.T, n int) (stop func()) {
 	t.Helper()
 	program, err := os.Executable()

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tshark returns the lines that tshark prints for the frames of a capture that
-// pass a display filter: the requested fields, or its summary.
+// Tshark applies a display filter to a capture and returns tshark's lines: the
+// requested fields, or its summary.
 func Tshark(t *testing.T, capture, filter string, fields ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
 	if err != nil {
 		t.Skip("tshark is not there: tools/setup.sh --tests installs it")
 	}
-	// With checksums verified, which tshark leaves to the hardware by default.
+	// By default tshark does not verify checksums.
 	args := []string{"-n", "-r", capture, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", filter}
 	for i, f := range fields {
 		if i == 0 {
