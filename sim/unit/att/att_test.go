@@ -31,8 +31,8 @@ func spec(t *testing.T) verilate.Spec {
 }
 
 // The card and the model get the same random operations: regions come and go,
-// three clients translate at the same time, entries contradict themselves, the
-// card is reset. Every answer must be the model's.
+// three clients translate at the same time, entries are contradictory, the card
+// is reset. Every answer must be the model's.
 func TestDifferential(t *testing.T) {
 	program := unit.Build(t, spec(t))
 	r := run(t, program, options{seed: unit.Seed(t), operations: sizes.Pick(), corePeriod: 30_000})
@@ -46,7 +46,7 @@ func TestDifferential(t *testing.T) {
 	require.NotZero(t, r.raced, "no translation met an update")
 }
 
-// The same with the straps that take the table apart.
+// The same with each strap of the table.
 func TestStraps(t *testing.T) {
 	program := unit.Build(t, spec(t))
 	for name, straps := range map[string]uint32{
@@ -65,8 +65,8 @@ func TestStraps(t *testing.T) {
 	}
 }
 
-// A table in host memory behind a bus of 64 bits, at other ratios of the
-// clocks, and with pauses in which time is skipped.
+// A table in host memory behind a 64-bit bus, with other clock ratios, and with
+// pauses in which time is skipped.
 func TestHostMemory(t *testing.T) {
 	program := unit.Build(t, unit.Testbench(t, "att", "W=64"))
 	for _, period := range []int64{8_000, 15_000, 40_000} {
@@ -84,14 +84,14 @@ func TestHostMemory(t *testing.T) {
 	require.NotZero(t, with.jumps, "nothing was skipped")
 }
 
-// A bus error makes an operation an error, never a wrong answer, and the card
-// does not use what it could not read.
+// A bus error makes an operation an error, never a wrong answer. The card does
+// not use data that it could not read.
 func TestHostMemoryFails(t *testing.T) {
 	require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t))))
 }
 
 func hostMemoryFails(t *testing.T, program string) error {
-	const limit = 16 // its operation writes as often
+	const limit = 16 // its operation writes this many words
 	table, err := att.NewTable(limit)
 	require.NoError(t, err)
 	region := att.Region{Start: 1 << 40, Length: 4096, Pages: []uint32{7 << 12}, Tag: 3}
@@ -184,8 +184,8 @@ func TestClockRatios(t *testing.T) {
 	}
 }
 
-// The same with synchronisers whose first flops resolve each change at random:
-// every crossing's latency varies, no answer does.
+// The same with synchronizers whose first flops resolve each change at random.
+// The latency of every crossing varies, but no answer changes.
 func TestMetastable(t *testing.T) {
 	s := spec(t)
 	s.Name += "_metastable"

@@ -14,8 +14,8 @@ import (
 )
 
 // The example of the paper's Figure 6 in the RTL: a buffer of 9 KB at virtual
-// address 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and
-// 8000h. The entries are those of the figure, and every byte is translated.
+// address 1C00h over pages at 2C00h (only its last 1 KB), 5000h and 8000h. The
+// entries are those of the figure, and every byte is translated.
 func TestPaperFigure6(t *testing.T) {
 	const start, length, handle, tag = 0x1c00, 9 << 10, 1<<layout.AttHandleValueGenerationLsb | 2, 1
 	program := unit.Build(t, spec(t))

@@ -74,11 +74,11 @@ type generator struct {
 	limit   uint32 // of the card: the table's entries and some with invalid content
 	live    []*region
 	stale   []*region
-	odd     []*region // entries that contradict themselves
+	odd     []*region // contradictory entries
 	oddGen  uint16
 	nextID  uint32
 	before  state // after the last completed update
-	after   state // after the update in progress as well
+	after   state // also after the update in progress
 	pending map[uint32]*translation
 	updates map[uint32]update
 	current bool // an update is in progress
@@ -201,7 +201,7 @@ func (g *generator) register() []update {
 	}
 	start := g.rng.Uint64() &^ (layout.AttPageBytes - 1)
 	switch g.rng.IntN(8) {
-	case 0: // against the end of the address space
+	case 0: // at the end of the address space
 		start = ^uint64(0) - uint64(pages)*layout.AttPageBytes + 1
 	case 1:
 		start = 0
@@ -228,7 +228,7 @@ func (g *generator) register() []update {
 	}
 }
 
-// contradiction writes an invalid entry where no region is.
+// contradiction writes an invalid entry outside all regions.
 func (g *generator) contradiction() []update {
 	var list []update
 	if len(g.odd) == oddEntries {
@@ -270,7 +270,7 @@ func (g *generator) contradiction() []update {
 	case 7:
 		e.LastBytes = uint16(g.rng.IntN(2)) * (4097 + uint16(g.rng.IntN(1000)))
 	case 8:
-		// The longest valid entry: its level-2 entries are the present memory
+		// The longest valid entry: its level-2 entries are the memory's present
 		// content.
 		e.Level2Address = layout.AttSdramBytes - 4*e.Pages
 		level2 := make([]uint32, e.Pages)
@@ -288,7 +288,7 @@ func (g *generator) contradiction() []update {
 	return append(list, g.update(opWrite, att.Level1Address(index), uint32(len(entry)), entry, false))
 }
 
-// refusedUpdate is one that the card must reject without effect.
+// refusedUpdate is an update that the card must reject without effect.
 func (g *generator) refusedUpdate() update {
 	words := []uint32{g.rng.Uint32(), g.rng.Uint32()}
 	switch g.rng.IntN(6) {
@@ -327,7 +327,7 @@ func (g *generator) alive(h att.Handle) bool {
 	return false
 }
 
-// tag comes from few values, some of which are byte-swapped forms of others.
+// tag is one of few values, some of which are byte-swapped forms of others.
 func (g *generator) tag() uint16 {
 	return []uint16{0x0001, 0x0100, 0x1234, 0x3412, 0xffff, 0}[g.rng.IntN(6)]
 }
@@ -357,7 +357,7 @@ func (g *generator) translation() operation {
 	var r *region
 	switch n := g.rng.IntN(100); {
 	case n < 62 && len(g.live) > 0:
-		// Often near ones, so that copies are hit.
+		// Often near ones, so that copies are used.
 		i := g.rng.IntN(len(g.live))
 		if g.rng.IntN(2) == 0 {
 			i = len(g.live) - 1 - g.rng.IntN(min(3, len(g.live)))
@@ -395,7 +395,8 @@ func (g *generator) translation() operation {
 	return op
 }
 
-// place chooses the bytes: mostly inside, often at or just over an edge.
+// place chooses the bytes: mostly inside, often at an edge or slightly beyond
+// it.
 func (g *generator) place(op *operation, r *region) {
 	off := g.rng.Uint64N(r.length)
 	if g.rng.IntN(3) == 0 {
@@ -426,8 +427,8 @@ func (g *generator) place(op *operation, r *region) {
 	}
 }
 
-// batch queues translations beside the updates sent before, runs them all and
-// checks the answers.
+// batch queues translations beside the updates that were sent before, runs all
+// of them and checks the answers.
 func (g *generator) batch(b *bench, ops []operation, kind uint8) error {
 	for _, op := range ops {
 		g.pending[op.ID] = &translation{op: op}
@@ -552,7 +553,7 @@ func (g *generator) verify(e event) error {
 	return nil
 }
 
-// finish ends the simulation and compares its counts with ours.
+// finish ends the simulation and compares its counts with the generator's.
 func (g *generator) finish(b *bench) error {
 	if err := b.send(operation{Kind: opFinish}, nil); err != nil {
 		return err
@@ -587,7 +588,7 @@ func (g *generator) finish(b *bench) error {
 	if got != want {
 		return fmt.Errorf("statistics: translations, level-1 reads, level-2 reads, rejected, invalidations are %d; answers say %d", got, want)
 	}
-	// The strobe counts refreshes after initialisation, which has eight; a
+	// The strobe counts refreshes after initialization, which has eight. A
 	// reset may suppress one.
 	if inits := g.res.resets + 1; f[5] > f[6] || f[6]-f[5] > 9*inits {
 		return fmt.Errorf("statistics: %d refreshes strobed of %d given, with %d initialisations", f[5], f[6], inits)

@@ -149,7 +149,7 @@ type options struct {
 	operations uint64
 	corePeriod int64
 	noSkip     bool
-	pauses     bool // long pauses, so that there is something to skip
+	pauses     bool // long pauses, which can be skipped
 	straps     uint32
 }
 
@@ -218,8 +218,8 @@ func (c clocks) String() string {
 
 type latencies struct{ cold, warm clocks }
 
-// latency measures translations without disturbance except refresh: of many
-// regions in many rows, cold and then warm.
+// latency measures translations that only refresh disturbs: many regions in
+// many rows, cold and then warm.
 func latency(t *testing.T, program string, seed uint64, straps uint32) latencies {
 	t.Helper()
 	b := startBench(t, program, seed, 30_000, false, straps)
@@ -244,8 +244,8 @@ func latency(t *testing.T, program string, seed uint64, straps uint32) latencies
 	sendUpdate(g.update(opLimit, entries, 0, nil, false))
 	g.table, g.limit = table, entries
 	for range 1000 {
-		// Spread over level-1 rows by using every fourth entry, and over
-		// level-2 rows by size.
+		// Every fourth entry spreads the entries over level-1 rows, and their
+		// size over level-2 rows.
 		for range 3 {
 			_, err := table.Register(att.Region{Start: 0, Length: 1, Pages: []uint32{0}})
 			check(err)

@@ -23,14 +23,15 @@ func burstsSpec(t *testing.T, profile string) verilate.Spec {
 	return spec
 }
 
-// shortOverhead is the overhead of a short transaction beyond its data, in
-// clocks from the request to the answer: the model of
+// shortOverhead is the overhead of a short transaction besides its data, in
+// clocks from the request to the answer, in the model of
 // docs/explanation/reproduction.md.
 var shortOverhead = map[string]uint64{"read": 14, "write": 7}
 
-// Target T10 of the paper: 512-byte bursts run at 120 MB/s, each direction by
-// itself. Only the host bridge's wait states were set by it. Short transactions
-// are not fitted; they are checked against the figures behind the predictions.
+// Target T10 of the paper: 512-byte bursts run at 120 MB/s in each direction
+// alone. Only the host bridge's wait states are calibrated to it. Short
+// transactions are not fitted; they are checked against the figures behind the
+// predictions.
 func TestBursts(t *testing.T) {
 	sizes := unit.Sizes{Short: 20, Normal: 200, Long: 5_000}
 	f := unit.MustPass(t, burstsSpec(t, params.Base), sizes)
@@ -48,12 +49,12 @@ func TestBursts(t *testing.T) {
 		}
 	}
 	t.Logf("reads and writes at once: %.1f MB/s together", float64(f["both_frames_kb_per_s"])/1000)
-	// Each direction uses the bus while the other's answer returns to the
+	// Each direction uses the bus while the other's answer returns to its
 	// engine.
 	require.Greater(t, f["both_frames_kb_per_s"], max(f["read_frames_kb_per_s"], f["write_frames_kb_per_s"]))
 }
 
-// The board with wide and fast buses, at the same wait states in clocks: half
+// The board with wide and fast buses, with the same wait states in clocks: half
 // the data phases and half the period. The paper has no such board.
 func TestBurstsWide(t *testing.T) {
 	if testing.Short() {
@@ -65,8 +66,8 @@ func TestBurstsWide(t *testing.T) {
 		t.Logf("%s: 512 bytes in %.1f clocks, %.1f MB/s; frames of 1,514 bytes in a row %.1f MB/s", way, float64(f[way+"_milliclocks"])/1000,
 			float64(f[way+"_kb_per_s"])/1000, float64(f[way+"_frames_kb_per_s"])/1000)
 		require.EqualValues(t, (142-64)*1000, f[way+"_milliclocks"], "64 clocks less than with 32 bits")
-		// A request of one beat is a transaction of 32 bits, so the last bytes
-		// are no faster.
+		// A request of one beat is a 32-bit transaction, so the last bytes are
+		// not faster.
 		require.EqualValues(t, shortOverhead[way]+2, f[way+"_8_clocks"])
 	}
 }

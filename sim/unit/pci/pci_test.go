@@ -51,8 +51,8 @@ func mustRun(t *testing.T, m machine, scenario string, clocks uint64, events ...
 	return figures
 }
 
-// each runs a test on every machine, the short run on those whose bus has the
-// card's width.
+// each runs a test on every machine. A short run uses only those whose bus has
+// the card's width.
 func each(t *testing.T, f func(*testing.T, machine)) {
 	for _, m := range machines {
 		if testing.Short() && m.card != m.bus {
@@ -62,8 +62,8 @@ func each(t *testing.T, f func(*testing.T, machine)) {
 	}
 }
 
-// requireWidths: a card of 64 bits transfers 64 bits on a bus that has them,
-// and 32 where the bridge does not grant them; no other does either.
+// requireWidths: a 64-bit card transfers 64 bits on a 64-bit bus, and 32 where
+// the bridge does not grant them. No other card transfers 64 bits.
 func requireWidths(t *testing.T, m machine, f map[string]uint64) {
 	t.Helper()
 	if m.card == 64 && m.bus == 64 {
@@ -108,7 +108,7 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// A soft reset ends with BusMaster off, and nothing from before it is executed.
+// A soft reset ends with BusMaster off, and no earlier request is executed.
 func TestBusMasterOff(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		mustRun(t, m, "busmaster", clocks(60_000), "dropped")
@@ -135,12 +135,12 @@ func TestDirected(t *testing.T) {
 	})
 }
 
-// burstClocks is what card.md, section 2, allows between two transactions of a
-// card that always has the next one ready, a transaction of the host included.
+// burstClocks is the limit in card.md, section 2, between two transactions of a
+// card that always has the next one ready, including a transaction of the host.
 var burstClocks = map[string]uint64{"32": 176, "64": 112, "64_on_32": 176}
 
-// All masters request all the time. The bounds must be met, and the load must
-// be heavy enough to need them.
+// All masters issue requests continuously. The bounds must be met, and the load
+// must be heavy enough to reach them.
 func TestFairness(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "fairness", clocks(200_000))
@@ -160,10 +160,10 @@ func TestFairness(t *testing.T) {
 	})
 }
 
-// 512-byte bursts back to back at memory without wait states: address phase,
+// 512-byte bursts back to back with memory without wait states: address phase,
 // one clock of decode (AD turnaround for reads), the data, one idle clock. A
-// single requester has one request of a kind outstanding, so the return path
-// and arbitration (2 clocks here) come on top.
+// single requester has one outstanding request of a kind, so the return path
+// and arbitration (2 clocks here) are added.
 func TestSpeed(t *testing.T) {
 	each(t, func(t *testing.T, m machine) {
 		f := mustRun(t, m, "speed", 0)
@@ -175,7 +175,7 @@ func TestSpeed(t *testing.T) {
 	})
 }
 
-// A core that answers late breaks its contract, which the checker reports; a
+// A late answer of the core breaks its contract, which the checker reports. A
 // build without assertions shows that the bus survives it.
 func TestLateCore(t *testing.T) {
 	if testing.Short() {

@@ -18,8 +18,8 @@ const (
 
 var sizes = unit.Sizes{Short: 5_000, Normal: 200_000, Long: 5_000_000}
 
-// Random requests with pauses, stalls, hints, a reset in the middle and jumps
-// over idle time: every word, every timing rule of the device, refresh; at the
+// Random requests with pauses, stalls, hints, a reset and jumps over idle time.
+// Checks every word, every timing rule of the device, and refresh, at the
 // card's SDRAM clock and at the slow one.
 func TestController(t *testing.T) {
 	f := unit.MustPass(t, unit.Testbench(t, "sdram_controller"), sizes)

@@ -14,11 +14,11 @@ import (
 
 const (
 	collector = "rtl/control/hvia_async_errors.sv"
-	// As the card has them.
+	// As in the card.
 	sources = 7
 )
 
-// In thousands of clocks.
+// Thousands of clocks.
 var sizes = unit.Sizes{Short: 100, Normal: 2_000, Long: 40_000}
 
 func spec(t *testing.T) verilate.Spec {

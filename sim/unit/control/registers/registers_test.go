@@ -27,8 +27,8 @@ func TestRegisters(t *testing.T) {
 		"async_room", "async_late", "armings", "half_armings", "info_reads")
 }
 
-// Three counters may increment in every clock. A fourth would lose events: the
-// checker reports it.
+// Three counters may increment in every clock. A fourth would lose events,
+// which the checker reports.
 func TestCountersStorm(t *testing.T) {
 	program := unit.Build(t, unit.Testbench(t, "registers"))
 	_, err := unit.Run(t.Context(), program, unit.Seed(t), 1, "+storm=3")

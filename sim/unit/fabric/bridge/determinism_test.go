@@ -35,7 +35,7 @@ type shape struct {
 	maxProcs  int
 	noise     uint64
 	goHogs    int // goroutines that spin in the hosts' processes
-	hogs      int // processes that spin beside them
+	hogs      int // further processes that spin
 	arguments []string
 	stuck     time.Duration
 	program   string // simulator, the real one if empty
@@ -46,7 +46,7 @@ func (s shape) String() string {
 	return fmt.Sprintf("processes %d, GOMAXPROCS %d, noise %d, busy goroutines %d, busy processes %d, reversed %v %v", s.processes, s.maxProcs, s.noise, s.goHogs, s.hogs, s.reversed, s.arguments)
 }
 
-// outcome is everything about a run that must repeat.
+// outcome is everything that a run must repeat.
 type outcome struct {
 	Records string
 	Digest  string
@@ -134,8 +134,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// A simulator that ignores the promises of running threads must be detected, or
-// the test above proves nothing.
+// A simulator that ignores the promises of running threads must be detected.
+// Otherwise the test above proves nothing.
 func TestDeterminismTestNotices(t *testing.T) {
 	s := seed(t)
 	rounds := 60

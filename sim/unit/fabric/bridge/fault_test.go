@@ -25,7 +25,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// noticeLimit is how soon every waiter must learn that the run is over.
+// noticeLimit bounds the time until every waiter learns that the run is over.
 const noticeLimit = 2 * time.Second
 
 func twoThreads() []sim.Thread {
@@ -39,7 +39,7 @@ func attach(t *testing.T, ctx context.Context, f *sim.Fabric, node, rank int, na
 	return th
 }
 
-// both runs the two threads' programs at once and returns their errors.
+// both runs the programs of two threads at once and returns their errors.
 func both(left, right func() error) (error, error) {
 	done := make(chan error, 1)
 	go func() { done <- right() }()
@@ -75,7 +75,7 @@ func TestDeadlockIsReported(t *testing.T) {
 			}
 			times = append(times, stop.Time.String())
 		}
-		// Later calls get it too.
+		// Later calls get the error too.
 		require.ErrorIs(t, left.Sleep(1), bridge.ErrDeadlock)
 		require.ErrorIs(t, f.Conn().Err(), bridge.ErrDeadlock)
 		_, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 0, Rank: 7}, "late")
@@ -84,8 +84,8 @@ func TestDeadlockIsReported(t *testing.T) {
 	require.Equal(t, times[:2], times[2:])
 }
 
-// pause is wall time that a test lets pass before it acts, a quarter of it with
-// -short. It is not for limits: a loaded machine would not meet them.
+// pause is the wall time that a test waits before it acts, a quarter of it with
+// -short. It is not for limits, which a loaded machine would miss.
 func pause(d time.Duration) time.Duration {
 	if testing.Short() {
 		return d / 4
@@ -107,7 +107,7 @@ func TestStuckThreadIsNamed(t *testing.T) {
 			if err := left.Sleep(host.Microsecond); err != nil {
 				return err
 			}
-			// An occasional post is activity, and no reason to stop.
+			// An occasional post counts as activity.
 			for range posts {
 				time.Sleep(100 * time.Millisecond)
 				if err := left.Publish(bridge.Range{Address: 0x1000, Length: 4}); err != nil {
@@ -137,7 +137,7 @@ func TestStartTimeoutNamesTheMissing(t *testing.T) {
 	require.NotContains(t, strings.SplitN(err.Error(), "missing:", 2)[1], "'left'")
 }
 
-// playVictim is a process that will be killed: it does not exit by itself.
+// playVictim is a process that will be killed. It does not exit by itself.
 func playVictim(ctx context.Context, f *sim.Fabric) error {
 	t, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: 1}, "right")
 	if err != nil {
@@ -198,13 +198,13 @@ func TestOthersGoOnAfterADeath(t *testing.T) {
 	victim := spawnVictim(t, f)
 	require.NoError(t, victim.Process.Kill())
 	_ = victim.Wait()
-	// Its frames were never in use; as a sink its memory takes the transfer.
+	// Its frames were never in use. As a sink its memory accepts the transfer.
 	m, err := f.Conn().Memory(0)
 	require.NoError(t, err)
 	require.NoError(t, useAreas(m))
 	w := &worker{t: left, memory: m.Linear()}
-	// The simulator learns of the death some time after the process is gone;
-	// from then on its thread's slot is free.
+	// The simulator learns of the death some time after the process is gone.
+	// From then on the slot of its thread is free.
 	probe, err := sim.Attach(ctx, f.Path(), bridge.Options{Nodes: []int{1}})
 	require.NoError(t, err)
 	defer probe.Close()
@@ -380,9 +380,9 @@ func TestMutantUncheckedWriteIsCaught(t *testing.T) {
 	require.NotZero(t, victim)
 }
 
-// strayTransfer makes the card of node 0 read from a frame that is not in use,
-// or that of node 1 write to one. It returns the byte that a stray write
-// changes, and the errors of the threads of both nodes.
+// strayTransfer makes the card of node 0 read from an unused frame, or that of
+// node 1 write to one. It returns the byte that a stray write changes, and the
+// errors of the threads of both nodes.
 func strayTransfer(t *testing.T, program string, source bool) (victim byte, errL, errR error) {
 	t.Helper()
 	const stray = 0x7000
@@ -416,7 +416,7 @@ func TestContextEndsACall(t *testing.T) {
 			ctx := testContext(t, time.Minute)
 			f := startFabric(t, ctx, sim.Config{Mode: mode, Threads: twoThreads()})
 			left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
-			// Right parks with left running, so left decides when time moves.
+			// Right parks while left runs, so left decides when time moves.
 			done := make(chan error, 1)
 			go func() {
 				_, ok, err := right.Receive(host.Never)
@@ -429,8 +429,8 @@ func TestContextEndsACall(t *testing.T) {
 			if mode == sim.Timed {
 				require.True(t, f.Conn().Reproducible())
 			}
-			// Reads that wait forever would be a deadlock, so wait in a barrier
-			// without right, elsewhere with a timeout far in the future.
+			// Reads that wait forever would be a deadlock. So wait in a barrier
+			// without right, or with a timeout far in the future.
 			short, cancel := context.WithTimeoutCause(ctx, pause(100*time.Millisecond), errors.New("enough"))
 			defer cancel()
 			left.SetContext(short)

@@ -51,7 +51,7 @@ func TestReplacedParameters(t *testing.T) {
 	frame := value("WirePreambleBytes") + 14 + 16 + 64 + value("WireFcsBytes")
 	require.InDelta(t, 8*9*frame*value("WireBitTime"), int64(slower-later), float64(value("SystemClockPeriod")), "the bus takes what came at its next clock")
 
-	// This device has no such bridge, so nothing else differs.
+	// This device has no host bridge, so nothing else differs.
 	seen := map[uint64]string{plainDigest.Hash: "plain"}
 	for _, c := range []map[string]int64{
 		{"BridgeReadInitialClocks": value("BridgeReadInitialClocks") + 1},
@@ -119,8 +119,8 @@ func TestReplacedParametersRefused(t *testing.T) {
 	require.ErrorContains(t, start(append(slow, "--param", "SdramClockPeriod=30050")...), "SdramRefreshTime = 15625000 is shorter than the SdramSlowRefreshClocks = 520")
 	require.ErrorContains(t, start("--param", "SdramClockPeriod=30000"), "SdramRefreshTime = 15625000 is shorter than the SdramRefreshClocks = 1562")
 
-	// Of each class: all models' parameters have limits, and no others are
-	// accepted.
+	// All parameters of class model have limits. Parameters of other classes
+	// are rejected.
 	for _, p := range params.Table() {
 		err := start("--param", p.Name+"=-1")
 		require.ErrorContains(t, err, map[params.Class]string{
@@ -129,9 +129,8 @@ func TestReplacedParametersRefused(t *testing.T) {
 	}
 }
 
-// The simulator accepts both ends of every range, unless they do not fit the
-// other values, and nothing beyond. It reports a rejected value in one
-// sentence.
+// The simulator accepts both ends of every range, unless they contradict other
+// values, and nothing beyond. It reports a rejected value in one sentence.
 func TestRangesOfParameters(t *testing.T) {
 	ctx := testContext(t, 5*time.Minute)
 	program := simulator(t)

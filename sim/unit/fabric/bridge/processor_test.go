@@ -23,8 +23,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// crew is some threads of a node and what they publish. In these tests stores
-// are times of publication, and a poll sees those before it.
+// crew is a group of threads of a node and their publications. In these tests
+// stores are times of publication, and a poll sees earlier ones.
 type crew struct {
 	mu     sync.Mutex
 	stores []host.Time
@@ -75,8 +75,8 @@ func (c *crew) disturb() {
 	}
 }
 
-// work plays each program on a separate thread, ranks from 0, all on node 0 but
-// the last `away` ones, which are on node 1.
+// work plays each program on a separate thread with ranks from 0. The last
+// `away` threads are on node 1, the others on node 0.
 func work(t *testing.T, program string, noise uint64, away int, programs ...func(c *crew, th *host.Thread) error) bridge.Digest {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
@@ -131,7 +131,7 @@ func sleep(span host.Time) func(c *crew, th *host.Thread) error {
 func publish(c *crew, th *host.Thread) error { return c.publish(th) }
 func knock(c *crew, th *host.Thread) error   { return c.knock(th) }
 
-// look polls until one more has been published than `before`, and must or must
+// look polls until there is a publication more than `before`, and must or must
 // not see it.
 func look(period, timeout host.Time, before int, want bool) func(c *crew, th *host.Thread) error {
 	return func(c *crew, th *host.Thread) error {
@@ -167,7 +167,7 @@ var processorCases = map[string]struct {
 		{{charge(50), 150}},
 	}},
 	"one instant, by rank, whatever woke them": {0, [][]step{
-		{{look(7, 1000, 0, false), 1000}, {charge(5), 1005}}, // its deadline comes last of all in its instant
+		{{look(7, 1000, 0, false), 1000}, {charge(5), 1005}}, // in its instant its deadline comes last
 		{{sleep(1000), 1000}, {charge(5), 1010}},
 		{{sleep(1000), 1000}, {sleep(0), 1000}, {charge(5), 1015}},
 	}},
@@ -210,7 +210,7 @@ var processorCases = map[string]struct {
 		{{sleep(130), 130}, {knock, 130}, {sleep(135), 265}, {knock, 265}, {sleep(30), 295}, {publish, 295}},
 	}},
 	"a charge that begins with the look": {0, [][]step{
-		{{look(40, 1000, 0, true), 120}, {charge(5), 125}}, // and asks before it, by its rank
+		{{look(40, 1000, 0, true), 120}, {charge(5), 125}}, // and is ordered by its rank
 		{{sleep(120), 120}, {charge(130), 255}},
 		{{sleep(119), 119}, {publish, 119}},
 	}},
@@ -304,7 +304,7 @@ type op struct {
 	span, period host.Time
 }
 
-// result is the end of an operation, and whether a poll saw something.
+// result is the end of an operation, and whether a poll saw a publication.
 type result struct {
 	at  host.Time
 	saw bool
@@ -331,11 +331,11 @@ type modelThread struct {
 	until   host.Time
 	left    host.Time // of a charge
 	started bool
-	look    host.Time // when the next look of a poll is due
-	first   int       // what the first look saw, -1 before it
+	look    host.Time // when the next poll is due
+	first   int       // what the first poll saw, -1 before it
 }
 
-// model plays the programs one picosecond after the other: a processor that
+// model plays the programs picosecond by picosecond, with a processor that
 // serves two queues, and threads.
 func model(programs [][]op) [][]result {
 	threads := make([]*modelThread, len(programs))
@@ -493,7 +493,7 @@ func TestRandomUseOfTheProcessor(t *testing.T) {
 	require.Greater(t, waited, rounds)
 }
 
-// A bug in any rule of the processor shows in the random programs.
+// The random programs reveal a bug in any rule of the processor.
 func TestMutantProcessorIsCaught(t *testing.T) {
 	const (
 		processor = "sim/fabric/processor.cc"
@@ -503,15 +503,15 @@ func TestMutantProcessorIsCaught(t *testing.T) {
 	for i, c := range [][3]string{
 		{processor, "mine.begin = std::max(mine.begin, h.end);", "(void)h;"},          // charges at once
 		{processor, "if (h.service || !mine.service) mine", "mine"},                   // services wait
-		{processor, "h.end = Later(h.end, span);", ""},                                // interrupted for nothing
+		{processor, "h.end = Later(h.end, span);", ""},                                // an interruption costs nothing
 		{processor, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // starts before it runs
 		{slots, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
 		{processor, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
-		{slots, "w.start = end;", ""},                                                                            // the grid stays
+		{slots, "w.start = end;", ""},                                                                            // the grid does not move
 		{scheduler, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // due polls are forgotten
-		{scheduler, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first looks do not wait
+		{scheduler, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first polls do not wait
 		{scheduler, "if (until == now_) return false;", "return false;"},
-		{scheduler, "{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // the instant is not over
+		{scheduler, "{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // before the instant is over
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			unit.Fault(t)
@@ -558,7 +558,7 @@ func TestChargeThatWaitsForSomethingIsRefused(t *testing.T) {
 }
 
 // Threads of a node that are due at one instant run one after another, in the
-// order of their ranks, however long each of them computes.
+// order of their ranks, for any computing time.
 func TestThreadsOfANodeTakeTurns(t *testing.T) {
 	const ranks, rounds = 3, 100
 	ctx := testContext(t, time.Minute)
@@ -568,7 +568,7 @@ func TestThreadsOfANodeTakeTurns(t *testing.T) {
 	}
 	f := startFabric(t, ctx, sim.Config{Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, Threads: threads})
 	var inside atomic.Int32
-	var order []int // only touched in a turn
+	var order []int // only used by the running thread
 	var turns sync.WaitGroup
 	errs := make([]error, ranks)
 	for rank := range ranks {

@@ -18,7 +18,7 @@ import (
 )
 
 // transfer is both ends of transfers from left (node 0) to right (node 1), for
-// tests of single times.
+// tests of exact times.
 type transfer struct {
 	left, right *host.Thread
 	sender      *worker

@@ -25,7 +25,7 @@ import (
 // The workload: a ping-pong between rank 0 of both nodes, with computing time
 // that depends on the payload, beside a stream in each direction from rank 1 of
 // each node. All contend for the buses and the wire. A ping-pong alone is too
-// weak a test of determinism: it repeats even when the protocol is broken.
+// weak a test of determinism: it repeats even with a broken protocol.
 
 const (
 	memoryBytes = 8 << 20
@@ -65,12 +65,12 @@ type disturbance struct {
 	hogs   int
 }
 
-// worker is one thread of the workload with a record of what it saw.
+// worker is one thread of the workload with a record of its observations.
 type worker struct {
 	t      *host.Thread
 	memory []byte
 	random *rand.Rand // selects the actions
-	noise  *rand.Rand // selects wall-clock delays only
+	noise  *rand.Rand // selects only wall-clock delays
 	delays bool
 	record hash.Hash
 }
@@ -129,7 +129,7 @@ func (w *worker) start(rank int, target uint32, length int, interrupt bool) erro
 	return w.t.Write(layout.EchoDoorbell, a.request(), 0, 0)
 }
 
-// finish waits until the transfer was passed to the wire.
+// finish waits until the transfer was sent.
 func (w *worker) finish(rank int) error {
 	status := areaOf(rank).request() + layout.EchoRequestStatusOffset
 	limit := host.Millisecond
@@ -266,8 +266,8 @@ func (w *worker) verifyStream(seed uint64, transfers int) error {
 	return nil
 }
 
-// run plays one thread of the workload. All threads' records are gathered at
-// node 0, rank 0, which returns them; the others return "".
+// run plays one thread of the workload. Node 0, rank 0 gathers all threads'
+// records and returns them. The others return "".
 func (w *worker) run(seed uint64, rounds int) (string, error) {
 	id := w.t.ID()
 	var err error

@@ -29,8 +29,7 @@ func burstOf(frames, size int) func(n *nic) {
 	}
 }
 
-// content checks that the next received frame is the sender's frame of a
-// number.
+// content checks that the next received frame is the sender's frame `number`.
 func (n *nic) content(at uint32, number, size int) {
 	n.equal(uint32(done|size<<layout.RawEntryStatusLengthLsb), n.await(&n.rx), "status of frame %d", number)
 	if !bytes.Equal(frameOf(1-n.t.ID().Node, number, size), n.mem[at:at+uint32(size)]) {
@@ -38,7 +37,7 @@ func (n *nic) content(at uint32, number, size int) {
 	}
 }
 
-// starved: of ten frames three fit into the ring.
+// starved: three of ten frames fit into the ring.
 func starved(n *nic) {
 	n.start(4, 2)
 	at := n.buffers(3)
@@ -58,8 +57,8 @@ func TestStarvedRing(t *testing.T) { mustPlay(t, config{}, burstOf(10, 300), sta
 // A FIFO of three frames, and slow firmware.
 var smallFifo = map[string]int64{"NICReceiveFifoBytes": 3 * 1500, "NICReceiveTime": 60_000_000}
 
-// overrun: the FIFO stores a frame until it is in memory and drops what does
-// not fit, as a plain model of arrivals and departures predicts.
+// overrun: the FIFO stores a frame until it is in memory, and drops frames that
+// do not fit, as a plain model of arrivals and departures predicts.
 func overrun(n *nic) {
 	const frames, size = 24, 1500
 	n.start(4, 6)
@@ -104,7 +103,7 @@ func overrun(n *nic) {
 
 func TestFullFifo(t *testing.T) { mustPlay(t, config{params: smallFifo}, burstOf(24, 1500), overrun) }
 
-// addresses: which frames a NIC accepts.
+// addresses tests which frames a NIC accepts.
 func addresses() (a, b func(n *nic)) {
 	frame := func(i int, to [6]byte) []byte {
 		f := frameOf(0, i, 100)
@@ -141,7 +140,7 @@ func addresses() (a, b func(n *nic)) {
 		n.counters(counts{
 			layout.NICCounterReceive: 3, layout.NICCounterReceiveBytes: 300, layout.NICCounterReceiveNotForUs: 3, layout.NICCounterInterrupt: 1,
 		})
-		// Switched off it receives nothing, and reports nothing.
+		// Disabled, it receives and reports nothing.
 		n.write(layout.RegisterControlOffset, 0)
 		n.equal(uint32(0), n.read(layout.RegisterControlOffset), "Control")
 		n.barrier(3)

@@ -13,8 +13,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// hostileEntries: any invalid transmit entry is completed with Error, nothing
-// is sent, and the frames before and behind are.
+// hostileEntries: any invalid transmit entry completes with Error and sends
+// nothing. The frames before and after it are sent.
 func hostileEntries(n *nic) {
 	n.start(8, 4)
 	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
@@ -53,22 +53,23 @@ func hostileEntries(n *nic) {
 	entries("an empty piece last", [2]uint32{p, 100 | more}, [2]uint32{p, 0})
 	entries("1515 bytes in two pieces", [2]uint32{p, 1514 | more}, [2]uint32{p, 1})
 	entries("a bad piece in the middle", [2]uint32{p, 100 | more}, [2]uint32{p + 4000, 100 | more}, [2]uint32{p, 100})
-	// A frame without an end is completed as soon as it is too long, and so are
-	// the entries that continue it.
+	// A frame without an end completes as soon as it is too long, and so do the
+	// entries that continue it.
 	var endless [][2]uint32
 	for range 40 {
 		endless = append(endless, [2]uint32{p, 300 | more})
 	}
 	entries("a frame that does not end", append(endless, [2]uint32{p, 300})...)
-	// The last address of the memory that the bridge answers, and the first
-	// that it does not.
+	// The last address of the memory behind the bridge, and the first address
+	// after it.
 	n.equal(uint32(transmitCause), n.clear(transmitCause), "causes")
 	entries("nobody's address", [2]uint32{layout.PciMemorySize, 60})
 	entries("nobody's address behind a good piece", [2]uint32{p, 60 | more}, [2]uint32{0xfffff000, 60 | more}, [2]uint32{p, 60})
 	aborts += 2
 	n.equal(uint32(transmitCause|busCause), n.clear(transmitCause|busCause), "causes")
 
-	// 255 pieces of a byte each that end with the ring: it waits for the rest.
+	// 255 pieces of a byte each that end with the ring: the NIC waits for the
+	// rest.
 	for range 200 {
 		n.fill(&n.tx, p, 1|more)
 	}
@@ -90,7 +91,7 @@ func hostileEntries(n *nic) {
 	n.barrier(2)
 }
 
-// witness receives what hostileEntries sends.
+// witness receives the frames of hostileEntries.
 func witness(n *nic) {
 	n.start(4, 6)
 	at := n.buffers(40)
@@ -110,8 +111,8 @@ func witness(n *nic) {
 
 func TestHostileTransmit(t *testing.T) { mustPlay(t, config{}, hostileEntries, witness) }
 
-// hostileBuffers: invalid receive entries are completed with Error and drop no
-// frame; those that are too small drop the frame.
+// hostileBuffers: invalid receive entries complete with Error and drop no
+// frame. Entries that are too small drop the frame.
 func hostileBuffers(n *nic) {
 	n.start(4, 5)
 	p := n.page()
@@ -224,7 +225,7 @@ func TestMemoryNotInUse(t *testing.T) {
 	}
 }
 
-// registers: which exist, which do not, and their values after a reset.
+// registers tests which registers exist, and their values after a reset.
 func registers(n *nic) {
 	n.equal(uint32(layout.NICID), n.read(layout.RegisterIDOffset), "ID")
 	n.equal(uint32(layout.CardVersionMajor<<layout.RegisterVersionMajorLsb|layout.CardVersionMinor), n.read(layout.RegisterVersionOffset), "Version")

@@ -13,7 +13,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// batches sends batches of frames, each behind a barrier.
+// batches sends batches of frames, each after a barrier.
 func batches(sizes ...int) func(n *nic) {
 	return func(n *nic) {
 		n.start(6, 4)
@@ -69,7 +69,7 @@ func receiveModeration(n *nic) {
 	n.equal(last, n.interrupt(), "a frame by itself")
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
 
-	// By time alone: from the first frame, however many follow.
+	// By time alone: from the first frame, for any number of frames.
 	set(50_000, 0)
 	for range 2 {
 		first, _ := stored(5)
@@ -88,7 +88,7 @@ func receiveModeration(n *nic) {
 	n.equal(uint32(receiveCause), n.clear(receiveCause), "causes")
 	n.quiet(200 * host.Microsecond)
 
-	// A clear forgets what was stored before it.
+	// A clear also covers the frames stored before it.
 	stored(2)
 	n.clear(receiveCause)
 	n.quiet(200 * host.Microsecond)
@@ -124,7 +124,7 @@ func TestReceiveModeration(t *testing.T) {
 	mustPlay(t, config{}, receiveBatches(), receiveModeration)
 }
 
-// transmitModeration counts frames, not entries; a number and a time.
+// transmitModeration counts frames, not entries, with a number and a time.
 func transmitModeration(n *nic) {
 	n.start(8, 4)
 	n.write(layout.RegisterInterruptEnableOffset, transmitCause)

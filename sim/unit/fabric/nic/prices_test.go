@@ -15,8 +15,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// busClocks are the busy bus clocks since the last call, without the read of
-// the counter itself.
+// busClocks are the busy bus clocks since the last call, except those of
+// reading the counter.
 func (n *nic) busClocks(last *uint32) host.Time {
 	now := n.counter(layout.NICCounterBusClocks)
 	d := now - *last
@@ -31,8 +31,8 @@ const (
 )
 
 // busPrices: transactions take the time that the parameters of the host bridge
-// define, at every length and alignment, and 512 bytes take what the card's
-// bursts take.
+// define, at every length and alignment. 512 bytes take as long as the card's
+// bursts.
 func busPrices(seed uint64) (a, b func(n *nic)) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	type shape struct{ from, to, size uint32 }
@@ -85,8 +85,8 @@ func TestBusPrices(t *testing.T) {
 	mustPlay(t, config{}, a, b)
 }
 
-// latency: the time from the tail's write to the receiver's interrupt is the
-// sum of the parts, and nothing else.
+// latency: the time from the tail's write to the receiver's interrupt is
+// exactly the sum of the parts.
 func latency(value func(name string) host.Time) (a, b func(n *nic)) {
 	var began [3]host.Time
 	sizes := []int{60, 600, 1514}
@@ -97,7 +97,7 @@ func latency(value func(name string) host.Time) (a, b func(n *nic)) {
 			n.sleep(12345*host.Nanosecond + 777)
 			p := n.page()
 			copy(n.mem[p:], frameOf(0, i, size))
-			// In two pieces, as a kernel does it.
+			// In two pieces, as a kernel sends it.
 			n.fill(&n.tx, p, 42|more)
 			n.fill(&n.tx, p+42, uint32(size-42))
 			began[i] = n.t.Now()
@@ -125,7 +125,7 @@ func latency(value func(name string) host.Time) (a, b func(n *nic)) {
 				bursts(false, 0, 42) + bursts(false, 42, uint32(size-42))
 			arrived := read + wire(size)
 			want := edge(arrived+value("NICReceiveTime")) + bursts(true, 0, uint32(size)) + burst(true, layout.RawEntryStatusOffset, 4)
-			want += host.Picosecond // a poll does not see what comes at its own instant
+			want += host.Picosecond // a poll does not see an event at its own instant
 			n.equal(want-began[i], stored-began[i], "latency of %d bytes", size)
 		}
 	}
@@ -152,7 +152,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// accesses measures register accesses: reads, and reads behind writes.
+// accesses measures register accesses: reads, and reads after writes.
 func accesses(n *nic) (spans []host.Time) {
 	for _, writes := range []int{0, 1, 2, 3, 5} {
 		for i := range 3 {

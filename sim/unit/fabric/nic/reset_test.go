@@ -21,9 +21,9 @@ func numbered(from, number int) []byte {
 	return f
 }
 
-// resets: during traffic both ways the rings are switched off, or the NIC is
-// reset, softly or by RST#. From then on it touches no memory, and works again
-// after a start.
+// resets: during traffic both ways the rings are disabled, or the NIC is reset,
+// softly or by RST#. From then on it accesses no memory, and works again after
+// a start.
 func resets(rounds int, seed uint64) func(n *nic) {
 	return func(n *nic) {
 		node := n.t.ID().Node
@@ -77,11 +77,11 @@ func resets(rounds int, seed uint64) func(n *nic) {
 		}
 		n.write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 		n.barrier(50)
-		n.sleep(host.Millisecond) // for what was on the wire
+		n.sleep(host.Millisecond) // for frames on the wire
 	}
 }
 
-// end makes the NIC leave memory alone.
+// end ends the NIC's memory accesses.
 func (n *nic) end(how int) {
 	switch how {
 	case 0: // rings off

@@ -27,8 +27,8 @@ const (
 	patience = host.Second
 )
 
-// text is a node's message in a round: frames enough to meet others' in the
-// switch.
+// text is a node's message in a round, with enough frames to meet others' in
+// the switch.
 func text(from, round int) []byte {
 	b := make([]byte, 5000+from)
 	for i := range b {

@@ -28,7 +28,7 @@ func echoes(t *testing.T, program string) error {
 		nodes     = 4
 		requestAt = 0
 		sourceAt  = 4096
-		length    = 8000 // enough frames that those of two senders mix
+		length    = 8000 // enough frames to interleave those of two senders
 	)
 	target := func(from int) uint32 { return uint32(16384 * (1 + from)) }
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -49,7 +49,7 @@ func echoes(t *testing.T, program string) error {
 		}
 		memory[n] = m.Linear()
 	}
-	// Each sends to the node after the next.
+	// Each sends to the second next node.
 	to := func(n int) int { return (n + 2) % nodes }
 	data := func(n int) []byte { return bytes.Repeat([]byte{byte(n + 1), byte(7 * n), 0x55, byte(n)}, length/4) }
 	body := func(t *host.Thread) error {

@@ -23,7 +23,7 @@ func faults(t *testing.T, text string) sim.WireFaults {
 	return f
 }
 
-// Every node sends to every other, through the whole simulator, and a run
+// Every node sends to every other through the complete simulator, and a run
 // repeats.
 func TestAllToAll(t *testing.T) {
 	for _, nodes := range []int{2, 3, 5, layout.BridgeMaxNodes} {
@@ -35,7 +35,7 @@ func TestAllToAll(t *testing.T) {
 	}
 }
 
-// A switch delays a frame by its latency and once more by cable and frame.
+// A switch adds its latency and once more the time of cable and frame.
 func TestSwitchOrCable(t *testing.T) {
 	const bytes = 500
 	s := setup{nodes: 2, count: 10, bytes: bytes}
@@ -81,8 +81,8 @@ func TestFaultsOnEachSide(t *testing.T) {
 	}
 }
 
-// Random choices in one direction of one cable are independent of others'
-// faults.
+// Random choices in one direction of one cable are independent of the faults of
+// others.
 func TestCablesHaveTheirOwnChoices(t *testing.T) {
 	lost := func(text string) [2][]bool {
 		r := run(t, setup{nodes: 3, count: 100, config: sim.Config{Faults: faults(t, text)}})
@@ -99,7 +99,7 @@ func TestCablesHaveTheirOwnChoices(t *testing.T) {
 	require.NotEqual(t, both[0], both[1])
 }
 
-// A cable that is cut and restored: nothing passes meanwhile, everything after.
+// A cable is cut and restored: no frame passes meanwhile, all pass after.
 func TestCutAndHeal(t *testing.T) {
 	const from, to = host.Millisecond, 2 * host.Millisecond
 	r := run(t, setup{nodes: 3, count: 100, config: sim.Config{Faults: faults(t, "2<>switch:cut=1ms..2ms")}})
@@ -117,7 +117,7 @@ func TestCutAndHeal(t *testing.T) {
 	require.Positive(t, passed[true])
 }
 
-// An overloaded output drops what does not fit, and reports it.
+// An overloaded output drops frames that do not fit, and reports them.
 func TestOverload(t *testing.T) {
 	const nodes, count = 8, 30
 	s := setup{nodes: nodes, count: count, bytes: layout.MaxFrame, to: func(int, int) int { return 0 }, config: sim.Config{Params: map[string]int64{"SwitchQueueBytes": 8000}}}
@@ -139,9 +139,9 @@ func TestOverload(t *testing.T) {
 	require.Equal(t, r.digest, run(t, s).digest)
 }
 
-// Frames in a switch are pending work: a thread that waits for one without a
-// limit gets it, however late, and a deadlock is reported only when there is
-// none.
+// Frames in a switch are pending work. A thread that waits for one without a
+// limit gets it at any later time. A deadlock is reported only without such
+// frames.
 func TestFramesInTheSwitchAreWork(t *testing.T) {
 	s := setup{
 		nodes: 3, count: 1, config: sim.Config{Params: map[string]int64{"SwitchLatency": 1_000_000_000}},

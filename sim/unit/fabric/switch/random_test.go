@@ -16,7 +16,7 @@ import (
 // Random boards.
 var boards = unit.Sizes{Short: 20, Normal: 150, Long: 5000}
 
-// random makes a board: some are idle, some overloaded, some in step.
+// random makes a board with idle, overloaded or synchronous inputs.
 func random(r *rand.Rand) board {
 	pick := func(values ...int) int { return values[r.IntN(len(values))] }
 	b := board{
@@ -31,7 +31,7 @@ func random(r *rand.Rand) board {
 	}
 	step := pick(1, 1, 8000, 1_000_000) // granularity of times
 	favourite := pick(0, 0, 1)          // all to node 0
-	moving := pick(0, 0, 20)            // one in N has another's source
+	moving := pick(0, 0, 20)            // one in N has the source address of another
 	damaged := pick(0, 0, 10)
 	size := func() int {
 		return pick(layout.MinFrame, layout.MinFrame, layout.MinFrame+r.IntN(layout.MaxFrame-layout.MinFrame+1), layout.MaxFrame)

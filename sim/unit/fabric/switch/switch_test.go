@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package switch_test compares the switch with a model of it: a player gives
-// scripts of frames to the simulator's network without any node, and every
+// Package switch_test compares the switch with a model of it. A player sends
+// scripts of frames through the simulator's network without any node, and every
 // departure, arrival and count must be the model's. Further tests use the
 // switch between plain NICs and between cards.
 package switch_test
@@ -41,7 +41,7 @@ func player(t *testing.T, mutants ...verilate.Mutant) string {
 	return program
 }
 
-// The cables of these tests, by their parameters.
+// The cables of these tests, from their parameters.
 const (
 	byteTime = host.Time(8 * params.WireBitTime)
 	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
@@ -102,7 +102,7 @@ type event struct {
 	number int // of the action
 }
 
-// outcome is the output of the player, or of the model.
+// outcome is the output of the player or of the model.
 type outcome struct {
 	departures, arrivals []event // of each node in their order
 	ports                []bridge.SwitchPort
@@ -175,7 +175,7 @@ func (o *outcome) take(line string) error {
 	return nil
 }
 
-// to is what a node receives, by the numbers of the actions.
+// to returns the numbers of the actions that a node receives.
 func (o outcome) to(node int) (numbers []int) {
 	for _, e := range o.arrivals {
 		if e.node == node {
@@ -207,7 +207,7 @@ type output struct {
 	first  []int // inputs with reserved space
 }
 
-// place is a frame in an output, which leaves with its last byte.
+// place is a frame in an output's queue. It leaves with its last byte.
 type place struct {
 	left  host.Time
 	bytes int
@@ -245,9 +245,9 @@ func (o *outcome) enqueue(b board, p *output, f frame, to int) {
 	o.wires[to][4]++
 }
 
-// model is the reference model of the switch. Where the switch goes from event
-// to event, it takes one frame after the other, in the order of their arrivals,
-// and knows when each leaves as soon as it is accepted.
+// model is the reference model of the switch. The switch goes from event to
+// event. The model handles one frame after the other, in the order of their
+// arrivals, and knows when each leaves as soon as it is accepted.
 func model(b board) (o outcome) {
 	_, ageing, _, entries := b.get()
 	free := slices.Repeat([]host.Time{-host.Second}, b.nodes) // of the nodes' cables
@@ -358,7 +358,7 @@ func checked(t *testing.T, b board) outcome {
 	return o
 }
 
-// apart is more than a frame takes through the switch.
+// apart exceeds the time of a frame through the switch.
 const apart = 100 * host.Microsecond
 
 func talk(frames ...action) []action {
@@ -376,7 +376,7 @@ func TestLearningAndFlooding(t *testing.T) {
 		action{node: 2, destination: broadcast, source: station(2)},
 		action{node: 3, destination: multicast, source: station(3)},
 		action{node: 1, destination: station(3), source: station(1)},
-		action{node: 1, destination: station(1), source: station(9)}, // behind the same port
+		action{node: 1, destination: station(1), source: station(9)}, // at the same port
 		action{node: 0, destination: pause, source: station(0)},      // ends at the switch
 		action{node: 2, destination: station(0), source: multicast},  // a group is no valid source
 		action{node: 0, destination: multicast, source: station(0)},
@@ -406,7 +406,8 @@ func TestMovedAddress(t *testing.T) {
 	require.Zero(t, o.ports[1].Moved)
 }
 
-// An address beyond the table's capacity is flooded, and known ones stay known.
+// An address beyond the table's capacity is flooded. Known addresses stay
+// known.
 func TestFullTable(t *testing.T) {
 	o := checked(t, board{nodes: 3, entries: 2, actions: talk(
 		action{node: 0, destination: broadcast, source: station(0)},
@@ -420,8 +421,8 @@ func TestFullTable(t *testing.T) {
 	require.Equal(t, []int{0, 1, 3}, o.to(2))
 }
 
-// An address is forgotten the ageing time after its last frame, to the
-// picosecond, and frees its entry.
+// An address is forgotten exactly the ageing time after its last frame, and
+// frees its entry.
 func TestAgeing(t *testing.T) {
 	const ageing = 10 * host.Millisecond
 	whole := onWire(layout.MinFrame) + flight // to the switch
@@ -438,8 +439,8 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// One frame with another's address misleads the switch until it ages, and no
-// longer, or until the other sends.
+// One frame with another node's address misleads the switch until the address
+// ages or the other node sends.
 func TestForgedAddressAges(t *testing.T) {
 	const ageing = 10 * host.Millisecond
 	frame := func(at host.Time, node int, to, from uint64) action {
@@ -511,8 +512,8 @@ func TestTailDropExactlyAtTheRoom(t *testing.T) {
 	}
 }
 
-// The space of a frame is free at the instant at which its last byte has left,
-// and not a picosecond before.
+// The space of a frame becomes free at the instant at which its last byte has
+// left, and not a picosecond before.
 func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	const latency = 1_000_000
 	left := onWire(layout.MaxFrame) + flight + latency + onWire(layout.MaxFrame) // of the first
@@ -525,7 +526,8 @@ func TestRoomIsFreeWhenTheLastByteHasLeft(t *testing.T) {
 	}
 }
 
-// Senders that never pause share a port evenly, whatever their frame gaps.
+// Senders that never pause share a port evenly, for any gaps between their
+// frames.
 func TestSendersShareAPort(t *testing.T) {
 	const frames = 600
 	for _, senders := range []int{2, 3, 7} {

@@ -43,7 +43,7 @@ func TestEverythingTogether(t *testing.T) {
 	}
 	again := run(t, setup{faults: everything, count: count})
 	require.Equal(t, o, again)
-	// A seed of the specification replaces that of the models.
+	// A seed in the specification replaces the models' seed.
 	named := run(t, setup{faults: everything + "; seed=77", count: count, seed: 1})
 	require.Equal(t, run(t, setup{faults: everything + "; seed=77", count: count, seed: 2}).digest, named.digest)
 	require.NotEqual(t, o.log, named.log)
@@ -53,9 +53,8 @@ func TestEverythingTogether(t *testing.T) {
 	require.NoError(t, free.check())
 }
 
-// The frames that meet one fault do not depend on the other faults, the other
-// direction or other settings, and a higher rate selects the same frames and
-// more.
+// The frames with one fault do not depend on the other faults, the other
+// direction or other settings. A higher rate selects the same frames and more.
 func TestChoicesAreIndependent(t *testing.T) {
 	const count = 300
 	chosen := func(faults string, node int, kind layout.WireFault) []int {
@@ -77,9 +76,8 @@ func TestChoicesAreIndependent(t *testing.T) {
 	require.Equal(t, slices.DeleteFunc(slices.Clone(more), func(i int) bool { return i%2 == 0 }), half)
 }
 
-// via is the n-th of frames with VIA headers: VIs 1 and 2 alternate, messages
-// have three frames, VI 2's are RDMA writes, and each fifth frame is none of
-// them.
+// via returns the n-th frame. Four of five have VIA headers: VIs 1 and 2
+// alternate, messages have three frames, and VI 2's are RDMA writes.
 func via(node, i int) []byte {
 	f := shape(node, i)
 	if i%5 == 4 {
@@ -165,15 +163,15 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// text is a time in the syntax of specifications.
+// text returns a time in the syntax of specifications.
 func text(t host.Time) string {
 	f := sim.WireFault{Kind: layout.WireFaultCut, Frames: sim.FrameSelection{From: t, To: bridge.Never}}
 	s := f.String()
 	return s[len("cut=") : len(s)-len("..")]
 }
 
-// arrivals are the expected times of the frames' last bytes, when each may
-// continue from a time and all keep their order.
+// arrivals returns the expected times of the frames' last bytes, if each may
+// continue at a given time and all keep their order.
 func arrivals(log []logged, from func(i int, l logged) host.Time) (ends []host.Time) {
 	free := -host.Never
 	for i, l := range log {
@@ -191,7 +189,7 @@ func TestDelay(t *testing.T) {
 	require.NoError(t, o.check())
 	require.Equal(t, arrivals(o.log[0], func(_ int, l logged) host.Time { return l.start + 77*host.Microsecond }), o.ends[1])
 	require.Equal(t, arrivals(o.log[1], asSent), o.ends[0], "the other direction")
-	// Frames behind a late one wait for it, and no longer.
+	// Frames behind a delayed one wait for it, and no longer.
 	o = run(t, setup{faults: "0>1:delay=frame 5 by 300us,delay=every 60 by 50us", count: count})
 	require.NoError(t, o.check())
 	require.Equal(t, arrivals(o.log[0], func(i int, l logged) host.Time {
@@ -204,7 +202,7 @@ func TestDelay(t *testing.T) {
 		return l.start
 	}), o.ends[1])
 	// Drawn evenly between bounds. The pace exceeds the difference of the
-	// bounds, so none waits for another.
+	// bounds, so no frame waits for another.
 	o = run(t, setup{faults: "0>1:delay=100% by 1us..5us", count: count})
 	require.NoError(t, o.check())
 	var least, most, sum host.Time = host.Never, 0, 0
@@ -242,7 +240,7 @@ func TestPause(t *testing.T) {
 }
 
 // A frame in flight when the wire is cut, or the link goes down, arrives in
-// part; one that starts later does not arrive.
+// part. One that starts later does not arrive.
 func TestCut(t *testing.T) {
 	const count = 60
 	plain := run(t, setup{count: count})
@@ -288,7 +286,7 @@ func TestCut(t *testing.T) {
 }
 
 // The model of reordering: a frame continues after the given number have passed
-// it, or when its time is up.
+// it, or at its time limit.
 func TestReorder(t *testing.T) {
 	const count = 150
 	order := func(faults string) ([]int, outcome) {
@@ -310,7 +308,7 @@ func TestReorder(t *testing.T) {
 	require.Equal(t, []int{10}, with(o.log[0], layout.WireFaultReorder))
 	got, _ = order("0>1:reorder=frame 11 behind 5")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 15, 10}, straight()[16:]), got)
-	// Two delayed together continue in their order.
+	// Two delayed together keep their order.
 	got, _ = order("0>1:reorder=frame 11 behind 2,reorder=frame 12")
 	require.Equal(t, slices.Concat(straight()[:10], []int{12, 11, 13, 10}, straight()[14:]), got)
 
@@ -380,7 +378,8 @@ func model(log []logged, behind int) (got []int) {
 	return got
 }
 
-// A hold comes behind the faults: it keeps the order of what they pass.
+// A hold applies after the faults: it keeps the order of the frames that pass
+// them.
 func TestHeldWireWithFaults(t *testing.T) {
 	const count = 100
 	const faults = "0>1:drop=10%,duplicate=10%,corrupt=10%,reorder=10%"
@@ -393,7 +392,7 @@ func TestHeldWireWithFaults(t *testing.T) {
 	require.Greater(t, o.ends[1][0], 3*host.Millisecond)
 }
 
-// A delayed frame meets the NIC after its reset.
+// A delayed frame reaches the NIC after its reset.
 func TestResetWhileFramesAreHeldBack(t *testing.T) {
 	const count = 20
 	o := run(t, setup{faults: "0>1:reorder=100% within 5ms", count: count, oneWay: true, resetAt: 2 * host.Millisecond})

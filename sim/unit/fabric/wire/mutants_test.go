@@ -30,7 +30,7 @@ func equal(t *testing.T, s setup, what string, values func(o outcome) (got, want
 	}
 }
 
-// The checks of these tests detect a wire that misreports what it does.
+// These tests detect a wire that misreports its faults.
 func TestMutantWireIsCaught(t *testing.T) {
 	const (
 		faults = "sim/fabric/wire_faults.cc"
@@ -57,7 +57,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		last := append([]host.Time{0}, o.ends[1]...)[len(o.ends[1])]
 		return []any{len(o.ends[1]), last}, []any{count, o.log[0][count-1].start + 20*host.Millisecond + onTheWay(len(o.sent[0][count-1]))}
 	})
-	// Changes to the frames before it do not move it.
+	// Changes to earlier frames do not move it.
 	ninth := run(t, setup{count: count, frame: via}).log[0][8].start
 	for i, c := range []struct {
 		file, old, new string

@@ -20,10 +20,10 @@ var (
 )
 
 // Testbench returns the testbench cc/NAME_tb.cc of the test's folder. Its top
-// is NAME_tb, or hvia_NAME where the folder has no such module. A parameter
-// "W=32" of the top is the definition TB_W=32 in C++. The RTL is what the top
-// instantiates, with the checkers; the C++ is the testbench and the models that
-// it includes.
+// is NAME_tb, or hvia_NAME if the folder has no such module. A parameter "W=32"
+// of the top is also the definition TB_W=32 in C++. The RTL consists of the
+// modules that the top instantiates, with their checkers. The C++ is the
+// testbench and the models that it includes.
 func Testbench(t *testing.T, name string, parameters ...string) verilate.Spec {
 	t.Helper()
 	root, err := verilate.Root()
@@ -64,7 +64,7 @@ func Testbench(t *testing.T, name string, parameters ...string) verilate.Spec {
 type finder struct {
 	t                                    *testing.T
 	root                                 string
-	files                                map[string]string // of a module or package
+	files                                map[string]string // by module or package
 	packages, modules, checkers, sources []string
 	read                                 []string
 }
@@ -83,7 +83,7 @@ func (f *finder) relative(file string) string {
 	return name
 }
 
-// text returns a file, or "" if there is none or it was read before.
+// text returns a file, or "" if it does not exist or was read before.
 func (f *finder) text(file string) string {
 	if slices.Contains(f.read, file) {
 		return ""
@@ -96,7 +96,7 @@ func (f *finder) text(file string) string {
 	return string(b)
 }
 
-// module adds a module or package, its checker and what both name.
+// module adds a module or package, its checker and the modules in both.
 func (f *finder) module(name string) {
 	file := f.files[name]
 	text := f.text(file)
@@ -120,7 +120,7 @@ func (f *finder) module(name string) {
 	}
 }
 
-// cpp adds NAME.cc, if there is one, and the models that it and NAME.h include.
+// cpp adds NAME.cc, if it exists, and the models that it and NAME.h include.
 func (f *finder) cpp(name string) {
 	source := f.text(name + ".cc")
 	if source != "" {

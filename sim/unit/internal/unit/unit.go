@@ -57,8 +57,8 @@ func Seed(t *testing.T) uint64 {
 	return seed
 }
 
-// Build builds a testbench, or ends the test. Every one depends on the headers
-// of the unit tests, of the models and on the generated ones.
+// Build builds a testbench, or ends the test. Every testbench depends on the
+// headers of the unit tests and of the models, and on the generated ones.
 func Build(t *testing.T, spec verilate.Spec) string {
 	t.Helper()
 	spec.Headers = append(slices.Clone(spec.Headers), "sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h")
@@ -94,8 +94,8 @@ func Run(ctx context.Context, program string, seed, size uint64, more ...string)
 	return figures, nil
 }
 
-// MustPass builds and runs a testbench and logs its figures. A run of more than
-// short size must meet every event that is named.
+// MustPass builds and runs a testbench and logs its figures. A run above short
+// size must include every named event.
 func MustPass(t *testing.T, spec verilate.Spec, sizes Sizes, events ...string) map[string]uint64 {
 	t.Helper()
 	figures, err := Run(t.Context(), Build(t, spec), Seed(t), sizes.Pick())
@@ -127,8 +127,8 @@ func Netlist(spec verilate.Spec) verilate.Spec {
 	return spec
 }
 
-// FewerVIs runs a testbench on RTL built for 16 and for 64 VIs: in long runs,
-// and in all runs with the numbers given.
+// FewerVIs runs a testbench on RTL built for 16 and for 64 VIs in long runs,
+// and for the given numbers in all runs.
 func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 	t.Helper()
 	const pkg = "rtl/gen/hvia_params_pkg.sv"
@@ -147,8 +147,8 @@ func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 	}
 }
 
-// Fault starts a subtest for an injected bug that needs a separate build.
-// HVIA_MUTANTS=1 and HVIA_LONG=1 run all of them; a plain run does about one in
+// Fault starts a subtest for an injected bug that requires a separate build.
+// HVIA_MUTANTS=1 and HVIA_LONG=1 run all of them. A plain run does about one in
 // four, always the same ones, because a build takes half a minute.
 func Fault(t *testing.T) {
 	t.Helper()
@@ -162,9 +162,9 @@ func Fault(t *testing.T) {
 	}
 }
 
-// FaultySimulator starts a test that builds the complete simulator with bugs in
-// it. It skips the test unless all bugs are requested: the build takes minutes,
-// and the tests of the blocks try theirs in every run.
+// FaultySimulator starts a test that builds the complete simulator with
+// injected bugs. The build takes minutes, so the test is skipped unless all
+// bugs are requested. The tests of the blocks try their bugs in every run.
 func FaultySimulator(t *testing.T) {
 	t.Helper()
 	if !allFaults() {
@@ -176,8 +176,8 @@ func allFaults() bool {
 	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
-// MustCatch builds a testbench with each of the injected bugs by itself and
-// requires that its run of the given size fails.
+// MustCatch builds a testbench with each injected bug separately, and requires
+// that its run of the given size fails.
 func MustCatch(t *testing.T, spec verilate.Spec, size uint64, mutants map[string]verilate.Mutant) {
 	t.Helper()
 	for name, m := range mutants {
@@ -208,13 +208,14 @@ func Caught(t *testing.T, err error, right, wrong string) {
 	t.Logf("caught: %s", message[len(message)-1])
 }
 
-// Bug is an injected bug that is inactive until a run switches it on, so that
-// all bugs of a testbench need one build: its name, the file, the text that it
-// replaces, and the new text, with FAULT for the condition that it is on.
+// Bug is an injected bug that is inactive until a run enables it, so that all
+// bugs of a testbench need one build. It consists of its name, the file, the
+// old text, and the new text, in which FAULT is the condition that the bug is
+// enabled.
 type Bug [4]string
 
-// Inject puts bugs into a spec. A run switches bug number n on with +fault=n;
-// the first is 1.
+// Inject adds bugs to a spec. A run enables bug number n, from 1, with
+// +fault=n.
 func Inject(t *testing.T, spec verilate.Spec, bugs []Bug) verilate.Spec {
 	t.Helper()
 	root, err := verilate.Root()
@@ -243,9 +244,8 @@ func Inject(t *testing.T, spec verilate.Spec, bugs []Bug) verilate.Spec {
 
 var moduleHead = regexp.MustCompile(`(?ms)^module .*?^\);\n`)
 
-// MustCatchEach builds a testbench with all bugs, requires that it passes with
-// all of them off, and that it fails with each. A short run tries the first
-// four.
+// MustCatchEach builds a testbench with all bugs. It must pass with all of them
+// disabled, and fail with each. A short run tries the first four.
 func MustCatchEach(t *testing.T, spec verilate.Spec, size uint64, bugs []Bug) {
 	t.Helper()
 	program := Build(t, Inject(t, spec, bugs))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dp83820_test tests the model of the MAC with a host that has memory:
-// every behaviour that the card relies on, random traffic, and its speed.
+// Package dp83820_test tests the model of the MAC with a host and its memory:
+// every behaviour that the card relies on, random traffic, and speed.
 package dp83820_test
 
 import (
@@ -24,7 +24,7 @@ var sizes = unit.Sizes{Short: 12, Normal: 240, Long: 10_000}
 var bench = sim.Program{
 	Folder: "dp83820-bench", Name: "dp83820_tb",
 	Sources: []string{"sim/unit/mac/dp83820/cc/*.cc", model, "sim/model/pci_bus.cc", "sim/model/host_bridge.cc"},
-	Flags:   []string{"-O1"}, // compiles faster than it runs slower
+	Flags:   []string{"-O1"}, // saves more compile time than it costs in run time
 	Headers: []string{"sim/unit/mac/dp83820/cc/*.h", "sim/unit/internal/unit/*.h", "sim/model/*.h", "sim/gen/*.h"},
 }
 
@@ -41,7 +41,7 @@ func TestDp83820(t *testing.T) {
 	require.EqualValues(t, 1, f["passed"], "the testbench ended without its verdict")
 	t.Logf("%v", f)
 	if testing.Short() {
-		return // too few for every case
+		return // too few to cover every case
 	}
 	for _, key := range []string{
 		"sent", "underruns", "received", "received_bad", "rejected", "filtered", "overruns", "cut", "parts", "retries", "disconnects",
@@ -53,7 +53,7 @@ func TestDp83820(t *testing.T) {
 
 // T10, the MAC's side: 512-byte bursts back to back at 117 +-1 MB/s on the
 // card's bus. The card's target answers a read in 3 clocks and a write in 2,
-// and its arbiter in 1; so does the host of this testbench.
+// and its arbiter in 1. So does the host of this testbench.
 func TestBurstRate(t *testing.T) {
 	f, err := run(t, 0)
 	require.NoError(t, err)

@@ -22,14 +22,14 @@ const (
 
 var sizes = unit.Sizes{Short: 2, Normal: 32, Long: 800}
 
-// The testbench on both widths; it prints the bus clocks of a full frame.
+// The testbench at both widths. It prints the bus clocks of a full frame.
 func TestGec(t *testing.T) {
 	for _, bits := range []string{"32", "64"} {
 		t.Run(bits, func(t *testing.T) {
 			f := unit.MustPass(t, unit.Testbench(t, "gec", "W="+bits), sizes)
 			// In hundredths of a bus clock of 30 ns. The budget of a 1514-byte
-			// frame on the 32-bit bus is 14.3 us sent and 13.7 us received; the
-			// 64-bit bus waits only for the wire.
+			// frame on the 32-bit bus is 14.3 us for sending and 13.7 us for
+			// receiving. The 64-bit bus waits only for the wire.
 			for name, most := range map[string]uint64{"tx_clocks_x100": 47_700, "rx_clocks_x100": 45_700} {
 				if f[name] > most {
 					t.Errorf("%s is %d, want at most %d", name, f[name], most)
@@ -56,10 +56,10 @@ func TestGecMutants(t *testing.T) {
 	})
 }
 
-// Four FIFOs between the clocks are pushed without a check of their ready:
-// docs/reference/card.md explains why they cannot fill. Here each is filled, by
-// a reader whose clock stops and extra words, and the checker of gec must
-// report it.
+// Four FIFOs between the clocks are pushed without a check of their ready,
+// because they cannot fill (docs/reference/card.md). Here the test fills each
+// by stopping the reader's clock and pushing extra words. The checker of gec
+// must report it.
 func TestGecCrossingsThatFill(t *testing.T) {
 	text, err := os.ReadFile("../../../../rtl/mac/dp83820/hvia_gec.sv")
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func TestCrossings(t *testing.T) {
 	}
 }
 
-// A binary pointer passes with ideal flops: only the metastable ones show it.
+// A binary pointer passes with ideal flops. Only metastable flops reveal it.
 func TestMutants(t *testing.T) {
 	unit.MustCatch(t, spec(t, "metastable", metastable), 20_000, map[string]verilate.Mutant{
 		"binary_pointer":    {File: fifo, Old: "wgray_q <= wbin_d ^ (wbin_d >> 1);", New: "wgray_q <= wbin_d ^ (wbin_d >> 8);"},

@@ -15,7 +15,7 @@ const (
 	notify     = "rtl/via/hvia_notify.sv"
 )
 
-// In epochs of some thousand clocks.
+// Epochs of some thousand clocks.
 var sizes = unit.Sizes{Short: 40, Normal: 600, Long: 20_000}
 
 // Events that a run of normal size must include.

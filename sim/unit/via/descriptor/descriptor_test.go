@@ -19,12 +19,12 @@ const (
 	completion = "rtl/via/hvia_completion.sv"
 )
 
-// In epochs. An epoch is some thousand clocks of one mixture of speeds; the
-// first four have every special one.
+// Epochs of some thousand clocks with one mix of speeds each. The first four
+// include every special kind.
 var sizes = unit.Sizes{Short: 8, Normal: 110, Long: 3_000}
 
 // Events that a run of normal size must include: every kind of descriptor, of
-// broken doorbell and of failure, resets and disconnections in every phase, and
+// broken doorbell and of failure, resets and disconnects in every phase, and
 // doorbells at every distance from the fetch of the descriptor before theirs.
 func covered() []string {
 	names := []string{
@@ -77,8 +77,8 @@ func covered() []string {
 	for err := 1; err <= 5; err++ {
 		names = append(names, fmt.Sprintf("cover_att_error_%d", err))
 	}
-	// The queue does one thing in two clocks: a take and a commit are at least
-	// two apart.
+	// The queue does one action in two clocks, so a take and a commit are at
+	// least two apart.
 	for clocks := 2; clocks <= 8; clocks++ {
 		names = append(names, fmt.Sprintf("cover_commit_before_take_%d", clocks),
 			fmt.Sprintf("cover_commit_after_take_%d", clocks))

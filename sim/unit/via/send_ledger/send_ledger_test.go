@@ -19,11 +19,11 @@ const (
 	walker = "rtl/via/hvia_deadline_walker.sv"
 )
 
-// Runs of about 12,000 clocks and their end, after the named cases.
+// Runs of about 12,000 clocks, after the named cases.
 var sizes = unit.Sizes{Short: 40, Normal: 400, Long: 20_000}
 
-// Clocks from an Open, in an idle ledger, to its answer: it is read in the
-// first one and answered in the next.
+// Clocks from an Open, in an idle ledger, to its answer. The ledger reads it in
+// the first clock and answers in the next.
 const openLatency = 1
 
 func TestLedger(t *testing.T) {
@@ -51,7 +51,7 @@ func TestLedgerNetlist(t *testing.T) {
 	require.EqualValues(t, openLatency, figures["open_latency"], "clocks of an Open")
 }
 
-// Memories of structs, from which Yosys makes registers. The RTL with them
+// Memories of structs, which Yosys turns into registers. The RTL with them
 // passes.
 func TestLedgerNetlistFaults(t *testing.T) {
 	unit.MustCatch(t, unit.Netlist(unit.Testbench(t, "send_ledger")), 5, map[string]verilate.Mutant{

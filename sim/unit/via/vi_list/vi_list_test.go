@@ -12,8 +12,8 @@ const list = "rtl/via/hvia_vi_list.sv"
 
 var sizes = unit.Sizes{Short: 20_000, Normal: 300_000, Long: 10_000_000}
 
-// The list of VIs compared with a plain queue, with every VI entering at any
-// time, also in the clock in which it leaves.
+// The list of VIs compared with a plain queue. Every VI enters at any time,
+// also in the clock in which it leaves.
 func TestList(t *testing.T) { unit.MustPass(t, unit.Testbench(t, "vi_list"), sizes) }
 
 func TestListOfFewerVIs(t *testing.T) { unit.FewerVIs(t, unit.Testbench(t, "vi_list"), sizes, 16) }
