@@ -179,10 +179,9 @@ func randomOperationsFindFaults(t *testing.T, d driver.Device) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			s := conformtest.Seed(t)
-			ops, err := generate(s, 5000)
-			require.NoError(t, err)
+			ops := generate(t, s, 5000, conditions{})
 			r := newRandomRun(ops, tt.bugs, conditions{})
-			err = fakes(t.Context(), d, s, r, tt.lose)
+			err := fakes(t.Context(), d, s, r, tt.lose)
 			require.Error(t, err, "%d operations were verified", r.verified)
 			t.Logf("found after %d operations: %v", r.verified, err)
 			require.True(t, errors.As(err, new(*mismatch)), "the model did not find it: %v", err)
@@ -196,10 +195,8 @@ func TestShortestFailingList(t *testing.T) {
 		t.Skip("runs many lists")
 	}
 	s := conformtest.Seed(t)
-	ops, err := generate(s, 1500)
-	require.NoError(t, err)
-	again, err := generate(s, 1000)
-	require.NoError(t, err)
+	ops := generate(t, s, 1500, conditions{})
+	again := generate(t, s, 1000, conditions{})
 	require.Equal(t, ops[:1000], again, "lists of one seed are prefixes of each other")
 	// The wire loses the n-th RDMA write.
 	run := func(r *randomRun) error {
@@ -219,8 +216,7 @@ func TestShortestFailingList(t *testing.T) {
 // impossible length.
 func TestRaceOutcomes(t *testing.T) {
 	s := conformtest.Seed(t)
-	ops, err := generate(s, 6000)
-	require.NoError(t, err)
+	ops := generate(t, s, 6000, conditions{})
 	r := newRandomRun(ops, bugs{observed: func(n *randomNode) {
 		for _, all := range n.seen {
 			for k, c := range all[0] {

@@ -20,15 +20,16 @@ func (g *generator) take(side, pair int, receive bool) int {
 }
 
 // postReceive posts a receive.
-func (g *generator) postReceive(side, pair int) (bool, error) {
+func (g *generator) postReceive(side, pair int) bool {
 	slot := g.take(side, pair, true)
 	if slot < 0 {
-		return false, nil
+		return false
 	}
 	d := g.receive(side, pair)
 	d.slot = slot
 	g.cut(&d, pair, true)
-	return true, g.emit(operation{kind: opPost, side: side, pair: pair, receive: true, d: d})
+	g.emit(operation{kind: opPost, side: side, pair: pair, receive: true, d: d})
+	return true
 }
 
 // cut changes a descriptor that lies in the last slot. It sets the handle of a

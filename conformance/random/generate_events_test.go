@@ -7,7 +7,7 @@ import (
 )
 
 // events ends connections. A pair with an event does nothing else.
-func (g *generator) events() error {
+func (g *generator) events() {
 	for pair := range randomPairs {
 		if !g.chance(9) {
 			continue
@@ -19,44 +19,37 @@ func (g *generator) events() error {
 		}
 		g.taken[pair] = true
 		connected := v.State() == layout.VIStateConnected
-		var err error
 		switch r := g.random.IntN(6); {
 		case r == 0:
-			err = g.emit(operation{kind: opDisconnect, side: side, pair: pair})
+			g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 		case r == 1 && v.State() != layout.VIStateError:
-			err = g.unreachable(side, pair, false)
+			g.unreachable(side, pair, false)
 		case r == 2 && v.State() != layout.VIStateError && v.Available() == 0 && !v.Receiving():
-			err = g.unreachable(side, pair, true)
+			g.unreachable(side, pair, true)
 		case r == 3 && connected:
-			err = g.withdraw(side, pair)
+			g.withdraw(side, pair)
 		case r == 4 && connected && g.under.cuts && g.reliable(side, pair):
-			err = g.sever(side, pair)
+			g.sever(side, pair)
 		case connected && peer != nil:
-			err = g.race(side, pair)
-		}
-		if err != nil {
-			return err
+			g.race(side, pair)
 		}
 	}
-	return nil
 }
 
 // unreachable posts an unreachable descriptor. The sends before it execute, the
 // sends behind it are flushed.
-func (g *generator) unreachable(side, pair int, receive bool) error {
+func (g *generator) unreachable(side, pair int, receive bool) {
 	if !receive {
 		if g.sender[pair] != anySide {
 			g.sender[pair] = bothSides // no errors; only this side sends, because the pair is taken
 		}
 		for range g.between(0, 5) {
-			if err := g.message(side, pair); err != nil {
-				return err
-			}
+			g.message(side, pair)
 		}
 	}
 	slot := g.take(side, pair, receive)
 	if slot < 0 {
-		return nil
+		return
 	}
 	var d randomDescriptor
 	if receive {
@@ -76,100 +69,88 @@ func (g *generator) unreachable(side, pair int, receive bool) error {
 	default:
 		d.handle.area = areaSource
 	}
-	if err := g.emit(operation{kind: opPost, side: side, pair: pair, receive: receive, d: d}); err != nil {
-		return err
-	}
+	g.emit(operation{kind: opPost, side: side, pair: pair, receive: receive, d: d})
 	switch {
 	case receive && g.w.fabric.FetchOnArrival:
-		return g.useStale(side, pair)
+		g.useStale(side, pair)
+		return
 	case receive:
-		return nil
+		return
 	}
 	if g.sender[pair] != anySide {
 		g.sender[pair] = side
 	}
 	for range g.between(0, 3) {
-		if err := g.message(side, pair); err != nil {
-			return err
-		}
+		g.message(side, pair)
 	}
-	return nil
 }
 
 // sever takes the link of a reliable pair down, and then sends.
-func (g *generator) sever(side, pair int) error {
+func (g *generator) sever(side, pair int) {
 	if g.take(side, pair, false) < 0 {
-		return nil
+		return
 	}
-	if err := g.emit(operation{kind: opCut, side: side, pair: pair}); err != nil {
-		return err
-	}
+	g.emit(operation{kind: opCut, side: side, pair: pair})
 	for range g.between(1, 4) {
 		slot := g.take(side, pair, false)
 		if slot < 0 {
-			return nil
+			return
 		}
 		op := layout.DescriptorOperation(g.pick(0, 0, 1, 2))
 		d := g.send(side, pair, g.size(3*layout.MaxPayload), op, op == layout.DescriptorOperationSend && g.chance(30), false, false)
 		d.slot = slot
-		if err := g.emit(operation{kind: opPost, side: side, pair: pair, d: d}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
 	}
-	return nil
 }
 
 // withdraw deregisters the memory of the posted receive descriptors. Then
 // either a message uses the one that the card holds, or the connection ends.
-func (g *generator) withdraw(side, pair int) error {
+func (g *generator) withdraw(side, pair int) {
 	// The first frame of a next message would end an incomplete one, and its
 	// order with the next descriptor or the end of the connection is open.
 	if v := g.vi(side, pair); v.Available() == 0 || v.Receiving() {
-		return nil
+		return
 	}
 	for _, kind := range []opKind{opDeregister, opRegister} {
-		if err := g.emit(operation{kind: kind, side: side, pair: pair, area: areaReceive, region: regionFull}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: kind, side: side, pair: pair, area: areaReceive, region: regionFull})
 	}
-	return g.useStale(side, pair)
+	g.useStale(side, pair)
 }
 
 // useStale makes the provider use a receive descriptor that has become
 // unusable, by a message or by the end of the connection.
-func (g *generator) useStale(side, pair int) error {
+func (g *generator) useStale(side, pair int) {
 	// The peer may send now: the descriptor is posted, or its memory
 	// deregistered.
-	if err := g.barrier(opSync); err != nil {
-		return err
-	}
+	g.barrier(opSync)
 	if g.vi(side, pair).State() != layout.VIStateConnected {
-		return g.emit(operation{kind: opDisconnect, side: side, pair: pair})
+		g.emit(operation{kind: opDisconnect, side: side, pair: pair})
+		return
 	}
 	slot, n := g.take(1-side, pair, false), g.between(0, 1000)
 	if slot < 0 || slot == cutSlot || g.chance(40) || g.reliable(side, pair) && !g.vi(side, pair).Withdrawn(n) {
-		return g.emit(operation{kind: opDisconnect, side: g.between(0, 1), pair: pair})
+		g.emit(operation{kind: opDisconnect, side: g.between(0, 1), pair: pair})
+		return
 	}
 	d := g.send(1-side, pair, n, layout.DescriptorOperationSend, true, false, false)
 	d.slot = slot
-	if err := g.emit(operation{kind: opPost, side: 1 - side, pair: pair, d: d}); err != nil || g.vi(side, pair).State() != layout.VIStateConnected {
-		return err
+	g.emit(operation{kind: opPost, side: 1 - side, pair: pair, d: d})
+	if g.vi(side, pair).State() != layout.VIStateConnected {
+		return
 	}
 	// The message used a descriptor posted with another handle. No later
 	// operation may meet those behind it.
-	if err := g.barrier(opSettle); err != nil {
-		return err
-	}
+	g.barrier(opSettle)
 	g.taken[pair] = true
-	return g.emit(operation{kind: opDisconnect, side: side, pair: pair})
+	g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 }
 
 // race posts sends and disconnects while they are in flight.
-func (g *generator) race(side, pair int) error {
+func (g *generator) race(side, pair int) {
 	o := operation{kind: opRace, side: side, pair: pair, leaver: g.between(0, 1), delayed: g.pick(0, 0, 1, 2, 3, 5, 10, 20)}
 	slot := g.take(side, pair, false)
 	if slot < 0 {
-		return nil
+		return
 	}
 	readTarget := false
 	for i := range g.between(1, 4) {
@@ -214,7 +195,7 @@ func (g *generator) race(side, pair int) error {
 		o.sends = append(o.sends, d)
 	}
 	if len(o.sends) == 0 {
-		return nil
+		return
 	}
-	return g.emit(o)
+	g.emit(o)
 }

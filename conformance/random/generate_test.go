@@ -4,6 +4,9 @@ package random_test
 
 import (
 	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"hvia/conformance/model"
 	"hvia/layout"
@@ -39,6 +42,7 @@ import (
 // overflow, because VIA does not say what is lost then. Lists of the same seed
 // are prefixes of each other.
 type generator struct {
+	t      *testing.T
 	random *rand.Rand
 	w      *world
 	ops    []operation
@@ -162,40 +166,34 @@ func (g *generator) newHandle() uint32 {
 	return g.handles
 }
 
-// generate returns the first n operations of a seed, for cards that fetch
-// receive descriptors at the post, and a wire without losses.
-func generate(seed uint64, n int) ([]operation, error) { return generateFor(seed, n, conditions{}) }
-
-// generateFor is generate for other conditions.
-func generateFor(seed uint64, n int, c conditions) ([]operation, error) {
-	g := &generator{random: rand.New(rand.NewPCG(seed, 1)), want: n, under: c}
+// generate returns the first n operations of a seed.
+func generate(t *testing.T, seed uint64, n int, c conditions) []operation {
+	t.Helper()
+	g := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), want: n, under: c}
 	for pair := range g.sender {
 		g.sender[pair] = anySide
 	}
-	var t [sides]sideTable
-	for side := range t {
+	var table [sides]sideTable
+	for side := range table {
 		at := uint64(1+side) << 28
 		for pair := range randomPairs {
 			for area := range randomAreas {
-				t[side].address[pair][area] = at
+				table[side].address[pair][area] = at
 				at += 1 << 20
 				for kind := range regionKinds {
-					t[side].regions[pair][area][kind] = regionState{handle: g.newHandle(), live: true}
+					table[side].regions[pair][area][kind] = regionState{handle: g.newHandle(), live: true}
 				}
 			}
-			t[side].index[pair], t[side].tag[pair] = pair, firstAttributes(pair, side, c).tag
+			table[side].index[pair], table[side].tag[pair] = pair, firstAttributes(pair, side, c).tag
 		}
 	}
 	var err error
-	if g.w, err = randomWorld(&t, c); err != nil {
-		return nil, err
-	}
+	g.w, err = randomWorld(&table, c)
+	require.NoError(t, err)
 	for len(g.ops) < n {
-		if err := g.round(); err != nil {
-			return g.ops, err
-		}
+		g.round()
 	}
-	return g.ops[:n], nil
+	return g.ops[:n]
 }
 
 func (g *generator) chance(percent int) bool { return g.random.IntN(100) < percent }
@@ -209,7 +207,7 @@ func (g *generator) vi(side, pair int) *model.VI {
 }
 
 // emit appends an operation and applies it to the model.
-func (g *generator) emit(o operation) error {
+func (g *generator) emit(o operation) {
 	g.ops = append(g.ops, o)
 	var e effect
 	switch o.kind {
@@ -232,9 +230,7 @@ func (g *generator) emit(o operation) error {
 			before[side] = v.Available()
 		}
 	}
-	if err := g.w.apply(o, e, stops{}); err != nil {
-		return err
-	}
+	require.NoError(g.t, g.w.apply(o, e, stops{}), "the generator: %v", o)
 	for node, h := range g.w.fabric.Hosts {
 		for _, a := range h.TakeErrors() {
 			g.errors[node]++
@@ -248,14 +244,11 @@ func (g *generator) emit(o operation) error {
 			g.safe[side][o.pair] -= before[side] - v.Available()
 		}
 	}
-	return nil
 }
 
 // barrier ends all concurrency of the operations before it.
-func (g *generator) barrier(kind opKind) error {
-	if err := g.emit(operation{kind: kind}); err != nil {
-		return err
-	}
+func (g *generator) barrier(kind opKind) {
+	g.emit(operation{kind: kind})
 	g.inbound, g.errors = [maxNodes]int{}, [maxNodes]int{}
 	g.readTarget, g.reads = [sides][randomPairs]bool{}, [sides][randomPairs]bool{}
 	for pair := range g.sender {
@@ -284,7 +277,7 @@ func (g *generator) barrier(kind opKind) error {
 		}
 	}
 	if kind != opSettle {
-		return nil
+		return
 	}
 	g.taken = [randomPairs]bool{}
 	for _, h := range g.w.fabric.Hosts {
@@ -294,87 +287,61 @@ func (g *generator) barrier(kind opKind) error {
 			}
 		}
 	}
-	return nil
 }
 
 // round manages each pair, generates traffic, then compares the results.
-func (g *generator) round() error {
+func (g *generator) round() {
 	for pair := range randomPairs {
-		if err := g.manage(pair); err != nil {
-			return err
-		}
+		g.manage(pair)
 	}
-	if err := g.barrier(opSync); err != nil {
-		return err
-	}
+	g.barrier(opSync)
 	if g.chance(4) {
-		if err := g.large(); err != nil {
-			return err
-		}
-		return g.barrier(opSettle)
+		g.large()
+		g.barrier(opSettle)
+		return
 	}
 	if g.under.queues && g.chance(6) {
-		return g.overrun()
+		g.overrun()
+		return
 	}
-	if err := g.events(); err != nil {
-		return err
-	}
+	g.events()
 	for range g.between(20, 90) {
-		if err := g.traffic(); err != nil {
-			return err
-		}
+		g.traffic()
 	}
-	return g.barrier(opSettle)
+	g.barrier(opSettle)
 }
 
 // manage brings a pair closer to a connection and prepares its next round.
-func (g *generator) manage(pair int) error {
+func (g *generator) manage(pair int) {
 	a, b := g.vi(0, pair), g.vi(1, pair)
 	idle := func(v *model.VI) bool { return v != nil && v.State() == layout.VIStateIdle }
 	for side, v := range []*model.VI{a, b} {
 		switch {
 		case v == nil:
-			if err := g.recreate(side, pair); err != nil {
-				return err
-			}
+			g.recreate(side, pair)
 		case v.State() == layout.VIStateError && g.chance(80):
-			if err := g.emit(operation{kind: opDisconnect, side: side, pair: pair}); err != nil {
-				return err
-			}
+			g.emit(operation{kind: opDisconnect, side: side, pair: pair})
 		case v.State() == layout.VIStateIdle && g.chance(20):
 			if send, receive := v.Outstanding(); send+receive == 0 && g.chance(50) {
-				if err := g.emit(operation{kind: opDestroy, side: side, pair: pair}); err != nil {
-					return err
-				}
+				g.emit(operation{kind: opDestroy, side: side, pair: pair})
 				if g.chance(70) {
-					if err := g.recreate(side, pair); err != nil {
-						return err
-					}
+					g.recreate(side, pair)
 				}
 			} else if receive == 0 {
 				// The provider checked the queued descriptors with the old
 				// size, so the size changes only with an empty queue.
-				if err := g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: g.attributes(side, pair)}); err != nil {
-					return err
-				}
+				g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: g.attributes(side, pair)})
 			}
 		}
 	}
 	a, b = g.vi(0, pair), g.vi(1, pair)
 	if idle(a) && idle(b) && g.chance(75) {
-		if err := g.connect(pair); err != nil {
-			return err
-		}
+		g.connect(pair)
 	}
 	for side := range sides {
-		if err := g.regions(side, pair); err != nil {
-			return err
-		}
-		if err := g.prepare(side, pair); err != nil {
-			return err
-		}
+		g.regions(side, pair)
+		g.prepare(side, pair)
 	}
-	return nil
 }
 
 func (g *generator) attributes(side, pair int) randomAttributes {
@@ -400,7 +367,7 @@ func (g *generator) reliable(side, pair int) bool {
 
 // recreate creates a VI anew, perhaps with the other tag. Its regions then get
 // that tag.
-func (g *generator) recreate(side, pair int) error {
+func (g *generator) recreate(side, pair int) {
 	a := g.attributes(side, pair)
 	if change := g.chance(30); change {
 		a.tag = 1 - a.tag
@@ -409,26 +376,22 @@ func (g *generator) recreate(side, pair int) error {
 		a.queues = [2]int{g.between(0, randomQueues), g.between(0, randomQueues)}
 	}
 	same := a.tag == g.w.sides[side].tag[pair]
-	if err := g.emit(operation{kind: opCreate, side: side, pair: pair, attributes: a}); err != nil || same {
-		return err
+	g.emit(operation{kind: opCreate, side: side, pair: pair, attributes: a})
+	if same {
+		return
 	}
 	for area := range randomAreas {
 		for kind := range regionKinds {
 			if g.w.sides[side].regions[pair][area][kind].live {
-				if err := g.emit(operation{kind: opDeregister, side: side, pair: pair, area: area, region: kind}); err != nil {
-					return err
-				}
+				g.emit(operation{kind: opDeregister, side: side, pair: pair, area: area, region: kind})
 			}
-			if err := g.emit(operation{kind: opRegister, side: side, pair: pair, area: area, region: kind}); err != nil {
-				return err
-			}
+			g.emit(operation{kind: opRegister, side: side, pair: pair, area: area, region: kind})
 		}
 	}
-	return nil
 }
 
 // connect connects a pair. The largest transfers and the levels must agree.
-func (g *generator) connect(pair int) error {
+func (g *generator) connect(pair int) {
 	a := g.attributes(0, pair)
 	for side := range sides {
 		v := g.vi(side, pair)
@@ -442,21 +405,19 @@ func (g *generator) connect(pair int) error {
 			continue
 		}
 		if _, receive := v.Outstanding(); receive > 0 {
-			return nil // neither can change: try another time
+			return // neither can change: try another time
 		}
 		to := randomAttributes{tag: g.w.sides[side].tag[pair], max: a.max, level: a.level, rdmaWrite: v.Attributes().RDMAWrite}
 		to.rdmaRead = a.level != layout.ReliabilityUnreliable && g.chance(75)
-		if err := g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: to}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opSetAttributes, side: side, pair: pair, attributes: to})
 	}
-	return g.emit(operation{kind: opConnect, side: g.between(0, 1), pair: pair})
+	g.emit(operation{kind: opConnect, side: g.between(0, 1), pair: pair})
 }
 
 // regions deregisters regions and registers them anew.
-func (g *generator) regions(side, pair int) error {
+func (g *generator) regions(side, pair int) {
 	if g.vi(side, pair) == nil {
-		return nil
+		return
 	}
 	for area := range randomAreas {
 		if areaBytes(area) == queueBytes {
@@ -466,45 +427,35 @@ func (g *generator) regions(side, pair int) error {
 			live := g.w.sides[side].regions[pair][area][kind].live
 			switch {
 			case live && g.chance(1):
-				if err := g.emit(operation{kind: opDeregister, side: side, pair: pair, area: area, region: kind}); err != nil {
-					return err
-				}
+				g.emit(operation{kind: opDeregister, side: side, pair: pair, area: area, region: kind})
 				live = false
 			case live:
 				continue
 			}
 			if g.chance(50) {
-				if err := g.emit(operation{kind: opRegister, side: side, pair: pair, area: area, region: kind}); err != nil {
-					return err
-				}
+				g.emit(operation{kind: opRegister, side: side, pair: pair, area: area, region: kind})
 			}
 		}
 	}
-	return nil
 }
 
 // prepare changes the data to send, and posts receives.
-func (g *generator) prepare(side, pair int) error {
+func (g *generator) prepare(side, pair int) {
 	if g.chance(15) {
-		if err := g.emit(operation{kind: opStore, side: side, pair: pair, offset: g.between(0, dataBytes-4000), bytes: g.between(1, 4000), seed: g.random.Uint64()}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opStore, side: side, pair: pair, offset: g.between(0, dataBytes-4000), bytes: g.between(1, 4000), seed: g.random.Uint64()})
 	}
 	if g.chance(10) {
 		n := g.between(1, 6000)
-		if err := g.emit(operation{kind: opCopy, side: side, pair: pair, from: g.between(0, dataBytes-n), offset: g.between(0, dataBytes-n), bytes: n}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opCopy, side: side, pair: pair, from: g.between(0, dataBytes-n), offset: g.between(0, dataBytes-n), bytes: n})
 	}
 	v := g.vi(side, pair)
 	if v == nil {
-		return nil
+		return
 	}
 	level := g.pick(0, 1, 3, 5, 8)
 	for v.Available() < level {
-		if posted, err := g.postReceive(side, pair); err != nil || !posted || v.State() == layout.VIStateError {
-			return err
+		if posted := g.postReceive(side, pair); !posted || v.State() == layout.VIStateError {
+			return
 		}
 	}
-	return nil
 }

@@ -3,54 +3,56 @@
 package random_test
 
 import (
-	"fmt"
+	"github.com/stretchr/testify/require"
 
 	"hvia/conformance/model"
 	"hvia/layout"
 )
 
 // traffic generates one operation while all VIs work at once.
-func (g *generator) traffic() error {
+func (g *generator) traffic() {
 	side, pair := g.between(0, 1), g.between(0, randomPairs-1)
 	v := g.vi(side, pair)
 	if v == nil || g.taken[pair] {
-		return nil
+		return
 	}
 	if g.under.queues && g.chance(3) {
 		o := operation{kind: opPoll, side: side, pair: pair, queue: g.random.IntN(randomQueues)}
 		if g.chance(20) {
 			o.kind, o.entries = opResize, g.pick(queueEntries, 2*queueEntries, 4*queueEntries)
 		}
-		return g.emit(o)
+		g.emit(o)
+		return
 	}
 	if g.chance(20) {
 		// This receive is for later messages. No message may require it before
 		// the next barrier.
 		if g.starved[side][pair] || v.State() == layout.VIStateConnected && g.safe[side][pair] == 0 {
-			return nil
+			return
 		}
 		g.ahead[side][pair] = true
-		_, err := g.postReceive(side, pair)
-		return err
+		g.postReceive(side, pair)
+		return
 	}
-	return g.message(side, pair)
+	g.message(side, pair)
 }
 
 // node returns the node of a side.
 func (g *generator) node(side, pair int) int { return g.w.on[pair][side] }
 
 // message posts a send, an RDMA write or an RDMA read, if the rules allow one.
-func (g *generator) message(side, pair int) error {
+func (g *generator) message(side, pair int) {
 	if s := g.sender[pair]; s != anySide {
 		if s == bothSides || s == side {
-			return g.reliableMessage(side, pair, s != bothSides)
+			g.reliableMessage(side, pair, s != bothSides)
+			return
 		}
-		return nil
+		return
 	}
 	v := g.vi(side, pair)
 	slot := g.take(side, pair, false)
 	if slot < 0 {
-		return nil
+		return
 	}
 	to := 1 - side
 	space := inboundLimit - g.inbound[g.node(to, pair)]
@@ -68,7 +70,7 @@ func (g *generator) message(side, pair int) error {
 		n /= 4
 	}
 	if space < wireOverhead {
-		return nil
+		return
 	}
 	// An incomplete message causes a second error when the next one arrives.
 	inject := calm && g.chance(14)
@@ -77,19 +79,19 @@ func (g *generator) message(side, pair int) error {
 	if calm {
 		g.cut(&d, pair, false)
 	} else if slot == cutSlot {
-		return nil
+		return
 	}
 	if v.State() == layout.VIStateConnected {
 		if !g.vi(to, pair).Attributes().RDMAWrite && op == layout.DescriptorOperationRDMAWrite && !immediate && !calm {
-			return nil // it would be rejected
+			return // it would be rejected
 		}
 		bytes := onTheWire(int(min(d.length, 65536)))
 		if g.inbound[g.node(to, pair)]+bytes > inboundLimit+4000 {
-			return nil
+			return
 		}
 		g.inbound[g.node(to, pair)] += bytes
 	}
-	return g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
+	g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
 }
 
 // onTheWire returns the bytes of the frames of a message.
@@ -111,12 +113,12 @@ func accepts(peer *model.VI, op layout.DescriptorOperation, immediate, safe bool
 
 // reliableMessage posts a message of a reliable VI. With errors it may break
 // the connection.
-func (g *generator) reliableMessage(side, pair int, errors bool) error {
+func (g *generator) reliableMessage(side, pair int, errors bool) {
 	v, peer := g.vi(side, pair), g.vi(1-side, pair)
 	slot := g.take(side, pair, false)
 	if slot < 0 || slot == cutSlot && !errors {
 		g.slot[side][pair][0] = slot // skip it
-		return nil
+		return
 	}
 	here, there := g.node(side, pair), g.node(1-side, pair)
 	errors = errors && g.errors[here] < errorLimit && g.errors[there] < errorLimit
@@ -128,7 +130,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 		n /= 4
 	}
 	if onTheWire(n) > inboundLimit-max(g.inbound[here], g.inbound[there]) {
-		return nil
+		return
 	}
 	n = min(n, int(v.Attributes().MaxTransferSize))
 	fits := func() bool { return accepts(peer, op, immediate, safe, n) }
@@ -145,7 +147,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 			}
 		}
 		if !fits() {
-			return nil
+			return
 		}
 	}
 	read := op == layout.DescriptorOperationRDMARead
@@ -159,7 +161,7 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 	d.slot = slot
 	g.cut(&d, pair, false)
 	if !errors && !g.sound(side, d) {
-		return nil
+		return
 	}
 	g.fence(side, pair, &d, read, errors)
 	if read {
@@ -171,18 +173,14 @@ func (g *generator) reliableMessage(side, pair int, errors bool) error {
 		g.inbound[there] += onTheWire(int(min(d.length, 65536)))
 	}
 	o := operation{kind: opPost, side: side, pair: pair, d: d}
-	if err := g.emit(o); err != nil {
-		return err
-	}
-	if !errors && g.sender[pair] == bothSides && v.State() != layout.VIStateConnected {
-		return fmt.Errorf("the generator: %v breaks a connection on which both sides send", o)
-	}
-	if read && v.State() != layout.VIStateConnected {
+	g.emit(o)
+	connected := v.State() == layout.VIStateConnected
+	require.True(g.t, errors || g.sender[pair] != bothSides || connected, "the generator: %v breaks a connection on which both sides send", o)
+	if read && !connected {
 		// Descriptors posted behind the read may execute before the provider
 		// rejects its response.
-		return g.barrier(opSettle)
+		g.barrier(opSettle)
 	}
-	return nil
 }
 
 // fence sets the fence of a descriptor behind reads. A fenced send may forward
@@ -220,7 +218,7 @@ func (g *generator) sound(side int, d randomDescriptor) bool {
 
 // overrun causes a few completions more than the capacity of a completion
 // queue.
-func (g *generator) overrun() error {
+func (g *generator) overrun() {
 	var pair, side int
 	var v *model.VI
 	fits := func() bool {
@@ -234,52 +232,41 @@ func (g *generator) overrun() error {
 	}
 	for tries := 0; !fits(); tries++ {
 		if tries == 20 {
-			return g.barrier(opSettle)
+			g.barrier(opSettle)
+			return
 		}
 	}
 	queue := v.Attributes().SendCompletionQueue - 1
-	resize := func(entries int) error {
-		return g.emit(operation{kind: opResize, side: side, pair: pair, queue: queue, entries: entries})
+	resize := func(entries int) {
+		g.emit(operation{kind: opResize, side: side, pair: pair, queue: queue, entries: entries})
 	}
 	entries := g.pick(2, 4, 8)
-	if err := g.barrier(opSettle); err != nil {
-		return err
-	}
-	if err := resize(entries); err != nil {
-		return err
-	}
-	if err := g.barrier(opSettle); err != nil {
-		return err
-	}
+	g.barrier(opSettle)
+	resize(entries)
+	g.barrier(opSettle)
 	for range entries + g.between(0, 3) {
 		d := g.send(side, pair, 0, layout.DescriptorOperationRDMAWrite, false, false, false)
 		d.remote.handle.kind, d.slot = regionFull, g.take(side, pair, false)
-		if err := g.emit(operation{kind: opPost, side: side, pair: pair, d: d}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
 	}
 	// The program takes no entry until all sends are complete.
-	if err := g.barrier(opSync); err != nil {
-		return err
-	}
-	if err := g.barrier(opSettle); err != nil {
-		return err
-	}
-	return resize(queueEntries)
+	g.barrier(opSync)
+	g.barrier(opSettle)
+	resize(queueEntries)
 }
 
 // large sends a few large messages of one VI and nothing else: more than the
 // FIFO of a MAC holds, at wire speed.
-func (g *generator) large() error {
+func (g *generator) large() {
 	side, pair := g.between(0, 1), g.pick(0, 1, 3, 5, 7)
 	v := g.vi(side, pair)
 	if v == nil || v.State() != layout.VIStateConnected {
-		return nil
+		return
 	}
 	for range g.between(1, 2) {
 		slot := g.take(side, pair, false)
 		if slot < 0 {
-			return nil
+			return
 		}
 		op := layout.DescriptorOperationSend
 		if g.safe[1-side][pair] == 0 || g.chance(50) {
@@ -296,9 +283,6 @@ func (g *generator) large() error {
 			d.control |= layout.DescriptorControlQueueFenceMask
 		}
 		g.reads[side][pair] = op == layout.DescriptorOperationRDMARead
-		if err := g.emit(operation{kind: opPost, side: side, pair: pair, d: d}); err != nil {
-			return err
-		}
+		g.emit(operation{kind: opPost, side: side, pair: pair, d: d})
 	}
-	return nil
 }

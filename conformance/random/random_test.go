@@ -151,8 +151,7 @@ func randomOperations(t *testing.T, seed uint64, n int, run runner) *randomRun {
 // runUnder is randomOperations under other conditions.
 func runUnder(t *testing.T, seed uint64, n int, c conditions, run runner) *randomRun {
 	t.Helper()
-	ops, err := generateFor(seed, n, c)
-	require.NoError(t, err, "the generator, seed %d", seed)
+	ops := generate(t, seed, n, c)
 	start := time.Now()
 	r := newRandomRun(ops, bugs{}, c)
 	if err := run(r); err != nil {
@@ -299,8 +298,7 @@ func TestSomeOperationsOfAllLevels(t *testing.T) {
 		t.Run(fmt.Sprint("faulty wire ", faulty), func(t *testing.T) {
 			s := conformtest.Seed(t)
 			c := allLevels(s, faulty)
-			ops, err := generateFor(s, 8000, c)
-			require.NoError(t, err)
+			ops := generate(t, s, 8000, c)
 			r := newRandomRun(ops, bugs{}, c)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
