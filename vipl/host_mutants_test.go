@@ -4,11 +4,13 @@ package vipl_test
 
 import (
 	"testing"
+
+	"hvia/tools/mutants"
 )
 
 // hostMutants are bugs of agent and library at the reliable levels, with
 // completion queues and notifications, in files below the root.
-var hostMutants = []mutant{
+var hostMutants = []mutants.Bug{
 	{"a lost connection is reported twice", "driver/internal/agent/vi.go", "	if v.lost {\n", "	if false {\n"},
 	{"the loss of the next connection is not reported", "driver/internal/agent/vi.go", "	v.lost = false\n", ""},
 	{"the peer is notified before its NAK", "driver/internal/agent/vi.go", "linger := int64(a.settings.linger)", "linger := int64(0)"},
@@ -40,4 +42,4 @@ const hostTests = "^(TestScenariosOnFakes|TestReliableOverALossyLink|TestRetryLi
 
 // The tests find bugs injected into agent and library: all with HVIA_MUTANTS=1
 // or HVIA_LONG=1, else one.
-func TestHostMutants(t *testing.T) { findMutants(t, "..", hostMutants, hostTests) }
+func TestHostMutants(t *testing.T) { mustCatch(t, "..", hostMutants, hostTests) }

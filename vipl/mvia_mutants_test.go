@@ -3,22 +3,15 @@
 package vipl_test
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"hvia/tools/mutants"
 )
-
-// mutant is an injected bug: text of a file and its replacement.
-type mutant struct{ name, file, right, wrong string }
 
 // mviaMutants are bugs of M-VIA, in files of the driver. All compile, and some
 // test must fail on each.
-var mviaMutants = []mutant{
+var mviaMutants = []mutants.Bug{
 	{"a second thread begins its message within the first one's", "internal/softvia/send.go", "	if v.busy {\n", "	if false {\n"},
 	{"a send completes when its frames are in the ring", "internal/softvia/send.go", "v.sends[0].settled && v.sends[0].frames == 0", "v.sends[0].settled"},
 	{"a stopped message goes on", "internal/softvia/send.go", "		if v.state != layout.VIStateConnected { // stopped", "		if false { // stopped"},
@@ -52,36 +45,11 @@ const mutantTests = "^(TestAccountOfMvia|TestThreadsPostOnOneVI|TestMessagesAreI
 // The tests find bugs injected into M-VIA: all with HVIA_MUTANTS=1 or
 // HVIA_LONG=1, else one.
 func TestMviaMutants(t *testing.T) {
-	findMutants(t, filepath.Join("..", "driver"), mviaMutants, mutantTests)
+	mustCatch(t, filepath.Join("..", "driver"), mviaMutants, mutantTests)
 }
 
-// findMutants injects each bug and runs the tests that must find it.
-func findMutants(t *testing.T, folder string, mutants []mutant, tests string) {
-	if testing.Short() {
-		t.Skip("compiles the driver once more for each fault")
-	}
-	all := os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
-	for i, m := range mutants {
-		if !all && i > 0 {
-			break
-		}
-		t.Run(m.name, func(t *testing.T) {
-			path, err := filepath.Abs(filepath.Join(folder, m.file))
-			require.NoError(t, err)
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: inject the bug elsewhere", m.file)
-			temporary := t.TempDir()
-			mutant, overlay := filepath.Join(temporary, "mutant.go"), filepath.Join(temporary, "overlay.json")
-			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))
-			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
-			// Without the cache, and with a bound for mutants that hang.
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=5m", "-run", tests, ".", "hvia/conformance", "hvia/conformance/random")
-			output, err := run.CombinedOutput()
-			require.Error(t, err, "no test found it")
-			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)
-		})
-	}
+// mustCatch runs the named tests here and of the conformance suite.
+func mustCatch(t *testing.T, folder string, bugs []mutants.Bug, tests string) {
+	t.Helper()
+	mutants.MustCatch(t, folder, bugs, "-failfast", "-short", "-timeout=5m", "-run", tests, ".", "hvia/conformance", "hvia/conformance/random")
 }

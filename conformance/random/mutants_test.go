@@ -3,20 +3,15 @@
 package random_test
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"hvia/tools/mutants"
 )
 
-// transportMutants are injected bugs of the fake card's transport: wrong
-// replaces right in a file of the driver's softvia. The random runs must find
-// each.
-var transportMutants = []struct{ name, file, right, wrong string }{
+// transportMutants are injected bugs of the fake card's transport, the driver's
+// softvia. The random runs must find each.
+var transportMutants = []mutants.Bug{
 	{"a message completes before it is acknowledged", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return true\n"},
 	{"a message completes one frame too early", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return !behind(m.end()-1, l.una)\n"},
 	{"a read completes when it was sent", "ledger.go", "		return m.begun && m.answered\n", "		return m.begun\n"},
@@ -54,31 +49,9 @@ var transportMutants = []struct{ name, file, right, wrong string }{
 // The random runs must find all mutants. The test runs only with HVIA_MUTANTS=1
 // or HVIA_LONG=1.
 func TestTransportMutants(t *testing.T) {
-	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
+	if !mutants.All() {
 		t.Skip("compiles the driver for each mutant: HVIA_MUTANTS=1")
 	}
-	for _, m := range transportMutants {
-		t.Run(m.name, func(t *testing.T) {
-			path, err := filepath.Abs(filepath.Join("..", "..", "driver", "internal", "softvia", m.file))
-			require.NoError(t, err)
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: inject the bug elsewhere", m.file)
-			folder := t.TempDir()
-			mutant, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
-			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))
-			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-timeout=5m", "-run", "^TestSomeOperationsOfAllLevels$", ".")
-			output, err := run.CombinedOutput()
-			require.Error(t, err, "the random runs did not find it")
-			require.Contains(t, string(output), "--- FAIL", "the mutant does not compile, or the run stopped:\n%s", output)
-			for line := range strings.Lines(string(output)) {
-				if strings.Contains(line, "operation ") || strings.Contains(line, "operations were verified") {
-					t.Log(strings.TrimSpace(line))
-				}
-			}
-		})
-	}
+	softvia := filepath.Join("..", "..", "driver", "internal", "softvia")
+	mutants.MustCatch(t, softvia, transportMutants, "-timeout=5m", "-run", "^TestSomeOperationsOfAllLevels$", ".")
 }

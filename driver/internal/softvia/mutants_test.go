@@ -3,19 +3,13 @@
 package softvia
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"hvia/tools/mutants"
 )
 
-// mutants are injected bugs of the engine: in a file, right is replaced by
-// wrong. All are compiled in, one at a time, and some test must fail on each.
-var mutants = []struct{ name, file, right, wrong string }{
+// bugs are injected into the engine. Some test must catch each.
+var bugs = []mutants.Bug{
 	{"an entry before its Status", "completion.go", "	e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n", "	defer e.env.StoreWord(who, body.pa+layout.DescriptorStatusOffset, status)\n"},
 	{"the lap does not change", "completion.go", "if q.written>>q.log2&1 == 0 {", "if true {"},
 	{"one entry too many fits", "completion.go", "q.written-q.consumed == 1<<q.log2", "q.written-q.consumed == 1<<q.log2+1"},
@@ -95,30 +89,5 @@ var mutants = []struct{ name, file, right, wrong string }{
 // The tests find injected bugs of the engine. With HVIA_MUTANTS=1 or
 // HVIA_LONG=1 all are injected, else one.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the engine once more for each fault")
-	}
-	all := os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
-	for i, m := range mutants {
-		if !all && i > 0 {
-			break
-		}
-		t.Run(m.name, func(t *testing.T) {
-			path, err := filepath.Abs(m.file)
-			require.NoError(t, err)
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(source), m.right), "%s has changed: inject the bug elsewhere", m.file)
-			folder := t.TempDir()
-			mutant, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
-			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), m.right, m.wrong, 1)), 0o600))
-			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(overlay, replace, 0o600))
-			run := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-short", "-timeout=2m", ".")
-			output, err := run.CombinedOutput()
-			require.Error(t, err, "no test found it")
-			require.Contains(t, string(output), "--- FAIL", "it does not even compile, or ended otherwise:\n%s", output)
-		})
-	}
+	mutants.MustCatch(t, ".", bugs, "-failfast", "-short", "-timeout=2m", ".")
 }
