@@ -16,11 +16,11 @@ import (
 var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"", ""},
 	"Go function": {"to be split into steps or a table", `
-		TestCompletionQueues TestFreeMode TestHeldWireBetweenCards TestNeverTwice
+		TestFreeMode TestHeldWireBetweenCards TestNeverTwice
 		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch
-		TestReproduceReport TestReproductionPage TestRetryLimit TestSignsOfLife
-		TestVirtualPrimitives TestWhatBreaks busy conversation flushedClient isolation play
-		queueResize reclaimAt rig.cutOff setup.run speak traffic withdrawals`},
+		TestReproduceReport TestReproductionPage TestVirtualPrimitives busy conversation
+		flushedClient isolation play queueResize reclaimAt rig.cutOff setup.run speak
+		traffic withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

@@ -39,8 +39,13 @@ func (l *library) take() (id QueueID, sequence uint16, ok bool) {
 	}
 	require.NotZero(l.b.t, e.Word()&layout.CompletionEntryWordValidMask)
 	l.consumed++
-	return QueueID{VI: int(e.Word() & layout.CompletionEntryWordVIMask), Of: Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)},
-		uint16(e.Sequence()), true
+	id, sequence = entryOf(e)
+	return id, sequence, true
+}
+
+func entryOf(e layout.CompletionEntry) (id QueueID, sequence uint16) {
+	of := Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)
+	return QueueID{int(e.Word() & layout.CompletionEntryWordVIMask), of}, uint16(e.Sequence())
 }
 
 func (l *library) say() { layout.CompletionQueueHeader(l.b.memory[l.base:]).SetConsumed(l.consumed) }
@@ -50,177 +55,219 @@ func (b *bench) command(op layout.CommandOpcode, index int, context layout.VICon
 	require.Equal(b.t, layout.CommandStatusDone, status)
 }
 
+// queueRun is a random run of a few completion queues for the queues of more
+// VIs, with a model of what must be in them.
+type queueRun struct {
+	*bench
+	random       *rand.Rand
+	rings        int // used so far
+	libraries    [runQueues]library
+	expected     [runQueues][]queueEntry // outstanding
+	armed        map[notification]bool
+	told         []notification
+	posted, done [runVIs][2]int
+	sequence     [runVIs]uint32
+
+	overruns, resizes, wraps int
+}
+
+type queueEntry struct {
+	id       QueueID
+	sequence uint16
+}
+
+const (
+	runVIs, runQueues = 4, 3
+	runSlots          = 64      // descriptors of a queue, used in turn
+	runDescriptors    = 1 << 19 // their start
+	runRings          = 1 << 20 // to the end of memory
+	runBytes          = 1 << 21
+)
+
+func runPlace(id QueueID, n int) uint64 {
+	return uint64(runDescriptors + ((id.VI*2+int(id.Of))*runSlots+n%runSlots)*slot)
+}
+
+// tied returns the completion queue of a queue, or -1 if it has none.
+func tied(id QueueID) int { return (id.VI+int(id.Of))%(runQueues+1) - 1 }
+
+func (r *queueRun) context(vi int) layout.VIContext {
+	c := make(layout.VIContext, layout.VIContextSize)
+	c.SetMaxTransferSize(1 << 16)
+	c.SetSendCompletionQueue(uint8(tied(QueueID{vi, SendQueue}) + 1))
+	c.SetReceiveCompletionQueue(uint8(tied(QueueID{vi, ReceiveQueue}) + 1))
+	c.SetPeerVI(uint16(vi))
+	return c
+}
+
+// ring returns the memory of the next ring.
+func (r *queueRun) ring() uint32 {
+	const size = ringPages * layout.AttPageBytes
+	r.rings++
+	return runRings + uint32(r.rings)%((runBytes-runRings)/size)*size
+}
+
 // Completions of many queues in few completion queues: each has one entry, in
 // order, behind its Status, unless the ring is full, which is reported and
 // counted; also through resizes. The test compares with a model.
 func TestCompletionQueues(t *testing.T) {
-	const seed, vis, queues, steps = 3, 4, 3, 30_000
-	random := rand.New(rand.NewPCG(seed, seed))
-	b := newBench(t)
-	b.memory = make([]byte, 1<<21)
-	b.engine = New[int](b, Config{QueueDepth: 1024, CompletionQueues: queues})
-	const slots, first = 64, 1 << 19 // descriptors of a queue, used in turn; their start
-	place := func(id QueueID, n int) uint64 { return uint64(first + ((id.VI*2+int(id.Of))*slots+n%slots)*slot) }
-	rings := []uint32{}
-	for at := uint32(1 << 20); at < 1<<21; at += ringPages * layout.AttPageBytes {
-		if at+ringPages*layout.AttPageBytes <= 1<<21 {
-			rings = append(rings, at)
-		}
+	const seed, steps = 3, 30_000
+	r := &queueRun{bench: newBench(t), random: rand.New(rand.NewPCG(seed, seed)), armed: map[notification]bool{}}
+	r.memory = make([]byte, runBytes)
+	r.engine = New[int](r.bench, Config{QueueDepth: 1024, CompletionQueues: runQueues})
+	for i := range r.libraries {
+		r.libraries[i] = library{b: r.bench, number: uint32(i)}
+		r.libraries[i].ring(layout.CommandOpcodeCreateCompletionQueue, r.ring(), 1+uint32(i)*2)
 	}
-	nextRing := 0
-	ring := func() uint32 { nextRing++; return rings[nextRing%len(rings)] }
-
-	type entry struct {
-		id       QueueID
-		sequence uint16
+	for vi := range runVIs {
+		r.command(layout.CommandOpcodeCreateVI, vi, r.context(vi))
+		r.command(layout.CommandOpcodeConnectVI, vi, r.context(vi))
 	}
-	libraries := make([]library, queues)
-	expected := make([][]entry, queues) // outstanding entries
-	overruns := 0
-	armed := map[notification]bool{}
-	var told []notification
-	for i := range libraries {
-		libraries[i] = library{b: b, number: uint32(i)}
-		libraries[i].ring(layout.CommandOpcodeCreateCompletionQueue, ring(), 1+uint32(i)*2)
-	}
-	tied := func(id QueueID) int { return (id.VI+int(id.Of))%(queues+1) - 1 } // -1 = none
-	context := func(vi int) layout.VIContext {
-		c := make(layout.VIContext, layout.VIContextSize)
-		c.SetMaxTransferSize(1 << 16)
-		c.SetSendCompletionQueue(uint8(tied(QueueID{vi, SendQueue}) + 1))
-		c.SetReceiveCompletionQueue(uint8(tied(QueueID{vi, ReceiveQueue}) + 1))
-		c.SetPeerVI(uint16(vi))
-		return c
-	}
-	for vi := range vis {
-		b.command(layout.CommandOpcodeCreateVI, vi, context(vi))
-		b.command(layout.CommandOpcodeConnectVI, vi, context(vi))
-	}
-	var posted, done [vis][2]int
-	completed := func(id QueueID) {
-		n := notification{[...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI}
-		if q := tied(id); q >= 0 {
-			if l := &libraries[q]; len(expected[q]) < 1<<l.log2 {
-				expected[q] = append(expected[q], entry{id, uint16(done[id.VI][id.Of])})
-				if k := (notification{layout.NotifyKindCompletionQueue, q}); armed[k] {
-					delete(armed, k)
-					told = append(told, k)
-				}
-			} else {
-				overruns++
-			}
-		}
-		if armed[n] {
-			delete(armed, n)
-			told = append(told, n)
-		}
-		done[id.VI][id.Of]++
-	}
-	// Status is stored before the entry.
-	b.stored = func(address uint32) {
-		for q := range libraries {
-			l := libraries[q]
-			if address < l.base || address >= l.base+ringPages*layout.AttPageBytes {
-				continue
-			}
-			e := layout.CompletionEntry(b.memory[address-layout.CompletionEntryWordOffset:])
-			id := QueueID{int(e.Word() & layout.CompletionEntryWordVIMask), Queue(e.Word() & layout.CompletionEntryWordReceiveMask >> layout.CompletionEntryWordReceiveLsb)}
-			d := layout.Descriptor(b.memory[place(id, int(e.Sequence())):])
-			require.NotZero(t, d.Status()&layout.DescriptorStatusDoneMask, "entry before Status")
-		}
-	}
-	post := func(id QueueID) {
-		n := posted[id.VI][id.Of]
-		d := layout.Descriptor(b.memory[place(id, n):][:slot])
-		clear(d)
-		if n > 0 {
-			previous := layout.Descriptor(b.memory[place(id, n-1):])
-			previous.SetNext(place(id, n))
-			previous.SetNextHandle(handle)
-		}
-		posted[id.VI][id.Of]++
-		b.engine.Ring(0, id, place(id, n), handle)
-	}
-	sequence := [vis]uint32{}
-	resizes, wraps := 0, 0
+	r.stored = r.statusBeforeEntry
 	for range steps {
-		id := QueueID{random.IntN(vis), Queue(random.IntN(2))}
-		switch k := random.IntN(20); {
-		case k < 5:
-			id.Of = SendQueue
-			post(id)
-			completed(id)
-			require.NoError(t, b.engine.Send(0, id.VI))
-			b.unread[len(b.unread)-1](0)
-		case k < 10 && posted[id.VI][ReceiveQueue]-done[id.VI][ReceiveQueue] < slots/2:
-			post(QueueID{id.VI, ReceiveQueue})
-		case k < 13 && posted[id.VI][ReceiveQueue] > done[id.VI][ReceiveQueue]:
-			completed(QueueID{id.VI, ReceiveQueue})
-			frame := make([]byte, layout.HeaderBytes)
-			h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
-			h.SetOperationVersion(layout.ViaVersion << layout.ViaHeaderOperationVersionVersionLsb)
-			h.SetFlags(layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask)
-			h.SetDestinationVI(uint16(id.VI))
-			h.SetSourceVI(uint16(id.VI))
-			h.SetSequence(sequence[id.VI])
-			sequence[id.VI]++
-			b.engine.Arrive(0, frame)
-		case k < 14: // all waiting receives are flushed
-			for posted[id.VI][ReceiveQueue] > done[id.VI][ReceiveQueue] {
-				completed(QueueID{id.VI, ReceiveQueue})
-			}
-			b.command(layout.CommandOpcodeDisconnectVI, id.VI, nil)
-			b.command(layout.CommandOpcodeConnectVI, id.VI, context(id.VI))
-			sequence[id.VI] = 0
-		case k < 18:
-			q := random.IntN(queues)
-			for range random.IntN(6) {
-				id, sequence, ok := libraries[q].take()
-				require.Equal(t, len(expected[q]) > 0, ok)
-				if !ok {
-					break
-				}
-				require.Equal(t, expected[q][0], entry{id, sequence})
-				expected[q] = expected[q][1:]
-				if libraries[q].consumed%(1<<libraries[q].log2) == 0 {
-					wraps++
-				}
-			}
-			libraries[q].say()
-		case k == 18:
-			n := notification{layout.NotifyKind(random.IntN(3)), id.VI}
-			if n.kind == layout.NotifyKindCompletionQueue {
-				n.index = random.IntN(queues)
-			}
-			b.engine.Arm(n.kind, n.index)
-			armed[n] = true
-		case random.IntN(10) == 0:
-			// The old ring is reaped first.
-			q := random.IntN(queues)
-			l := &libraries[q]
-			old := *l
-			written := l.ring(layout.CommandOpcodeResizeCompletionQueue, ring(), 1+random.Uint32N(5))
-			require.Equal(t, uint32(len(expected[q])), written-old.consumed&0xffff)
-			for old.consumed&0xffff != written {
-				id, sequence, ok := old.take()
-				require.True(t, ok)
-				require.Equal(t, expected[q][0], entry{id, sequence})
-				expected[q] = expected[q][1:]
-			}
-			l.consumed = 0
-			resizes++
-		}
-		require.Equal(t, told, b.notified)
-		require.Len(t, b.errors, overruns)
+		r.step()
+		require.Equal(t, r.told, r.notified)
+		require.Len(t, r.errors, r.overruns)
 	}
-	for _, code := range b.errors {
+	for _, code := range r.errors {
 		require.Equal(t, layout.AsyncErrorCompletionQueueOverrun, code)
 	}
-	require.NotZero(t, overruns)
-	require.Greater(t, resizes, 50)
-	require.Greater(t, wraps, 100)
-	require.Greater(t, len(told), 100)
-	t.Logf("%d overruns, %d resizes, %d wraps, %d notifications", overruns, resizes, wraps, len(told))
+	require.NotZero(t, r.overruns)
+	require.Greater(t, r.resizes, 50)
+	require.Greater(t, r.wraps, 100)
+	require.Greater(t, len(r.told), 100)
+	t.Logf("%d overruns, %d resizes, %d wraps, %d notifications", r.overruns, r.resizes, r.wraps, len(r.told))
+}
+
+// completed is the model of a completion.
+func (r *queueRun) completed(id QueueID) {
+	if q := tied(id); q >= 0 {
+		if len(r.expected[q]) < 1<<r.libraries[q].log2 {
+			r.expected[q] = append(r.expected[q], queueEntry{id, uint16(r.done[id.VI][id.Of])})
+			r.notify(notification{layout.NotifyKindCompletionQueue, q})
+		} else {
+			r.overruns++
+		}
+	}
+	r.notify(notification{[...]layout.NotifyKind{layout.NotifyKindSend, layout.NotifyKindReceive}[id.Of], id.VI})
+	r.done[id.VI][id.Of]++
+}
+
+func (r *queueRun) notify(n notification) {
+	if r.armed[n] {
+		delete(r.armed, n)
+		r.told = append(r.told, n)
+	}
+}
+
+func (r *queueRun) statusBeforeEntry(address uint32) {
+	for _, l := range r.libraries {
+		if address < l.base || address >= l.base+ringPages*layout.AttPageBytes {
+			continue
+		}
+		id, sequence := entryOf(layout.CompletionEntry(r.memory[address-layout.CompletionEntryWordOffset:]))
+		d := layout.Descriptor(r.memory[runPlace(id, int(sequence)):])
+		require.NotZero(r.t, d.Status()&layout.DescriptorStatusDoneMask, "entry before Status")
+	}
+}
+
+func (r *queueRun) post(id QueueID) {
+	n := r.posted[id.VI][id.Of]
+	clear(r.memory[runPlace(id, n):][:slot])
+	if n > 0 {
+		previous := layout.Descriptor(r.memory[runPlace(id, n-1):])
+		previous.SetNext(runPlace(id, n))
+		previous.SetNextHandle(handle)
+	}
+	r.posted[id.VI][id.Of]++
+	r.engine.Ring(0, id, runPlace(id, n), handle)
+}
+
+// step executes a random operation on the engine and on the model.
+func (r *queueRun) step() {
+	id := QueueID{r.random.IntN(runVIs), Queue(r.random.IntN(2))}
+	receive := QueueID{id.VI, ReceiveQueue}
+	waiting := r.posted[id.VI][ReceiveQueue] - r.done[id.VI][ReceiveQueue]
+	switch k := r.random.IntN(20); {
+	case k < 5:
+		id.Of = SendQueue
+		r.post(id)
+		r.completed(id)
+		require.NoError(r.t, r.engine.Send(0, id.VI))
+		r.unread[len(r.unread)-1](0)
+	case k < 10 && waiting < runSlots/2:
+		r.post(receive)
+	case k < 13 && waiting > 0:
+		r.completed(receive)
+		r.arrive(id.VI)
+	case k < 14: // all waiting receives are flushed
+		for range waiting {
+			r.completed(receive)
+		}
+		r.command(layout.CommandOpcodeDisconnectVI, id.VI, nil)
+		r.command(layout.CommandOpcodeConnectVI, id.VI, r.context(id.VI))
+		r.sequence[id.VI] = 0
+	case k < 18:
+		r.take(r.random.IntN(runQueues))
+	case k == 18:
+		n := notification{layout.NotifyKind(r.random.IntN(3)), id.VI}
+		if n.kind == layout.NotifyKindCompletionQueue {
+			n.index = r.random.IntN(runQueues)
+		}
+		r.engine.Arm(n.kind, n.index)
+		r.armed[n] = true
+	case r.random.IntN(10) == 0:
+		r.resize(r.random.IntN(runQueues))
+	}
+}
+
+// arrive delivers an empty message.
+func (r *queueRun) arrive(vi int) {
+	frame := make([]byte, layout.HeaderBytes)
+	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
+	h.SetOperationVersion(layout.ViaVersion << layout.ViaHeaderOperationVersionVersionLsb)
+	h.SetFlags(layout.ViaHeaderFlagsFirstMask | layout.ViaHeaderFlagsLastMask)
+	h.SetDestinationVI(uint16(vi))
+	h.SetSourceVI(uint16(vi))
+	h.SetSequence(r.sequence[vi])
+	r.sequence[vi]++
+	r.engine.Arrive(0, frame)
+}
+
+func (r *queueRun) take(q int) {
+	l := &r.libraries[q]
+	for range r.random.IntN(6) {
+		id, sequence, ok := l.take()
+		require.Equal(r.t, len(r.expected[q]) > 0, ok)
+		if !ok {
+			break
+		}
+		r.took(q, id, sequence)
+		if l.consumed%(1<<l.log2) == 0 {
+			r.wraps++
+		}
+	}
+	l.say()
+}
+
+func (r *queueRun) took(q int, id QueueID, sequence uint16) {
+	require.Equal(r.t, r.expected[q][0], queueEntry{id, sequence})
+	r.expected[q] = r.expected[q][1:]
+}
+
+// resize resizes a completion queue. The old ring is reaped first.
+func (r *queueRun) resize(q int) {
+	l := &r.libraries[q]
+	old := *l
+	written := l.ring(layout.CommandOpcodeResizeCompletionQueue, r.ring(), 1+r.random.Uint32N(5))
+	require.Equal(r.t, uint32(len(r.expected[q])), written-old.consumed&0xffff)
+	for old.consumed&0xffff != written {
+		id, sequence, ok := old.take()
+		require.True(r.t, ok)
+		r.took(q, id, sequence)
+	}
+	l.consumed = 0
+	r.resizes++
 }
 
 // The engine reads Consumed only when the ring looks full to it.

@@ -62,7 +62,7 @@ func TestContradictions(t *testing.T) {
 			b.post(ReceiveQueue, opSend, []piece{{pairTarget, localHandle, 100}}, nil)
 			if tt.reads {
 				b.post(SendQueue, opRead, []piece{{pairData, localHandle, 20}}, nil)
-				p.wire = func(from *host, _ []byte) []uint64 { return nil }
+				p.lose(func(wireFrame) bool { return true })
 			}
 			p.run(1000)
 			p.log = nil
@@ -94,7 +94,7 @@ func TestForgedAcknowledgements(t *testing.T) {
 			for range 3 {
 				h.post(SendQueue, opWrite, local(9), nil)
 			}
-			p.wire = func(*host, []byte) []uint64 { return nil }
+			p.lose(func(wireFrame) bool { return true })
 			p.run(100)
 			return p, h, func(number, code uint32) {
 				h.engine.Arrive(0, h.peer.engine.headers(0, frameHead{operation: layout.FrameOperationAcknowledge, sequence: number, immediate: code}))

@@ -50,6 +50,16 @@ type pair struct {
 	log  []wireFrame
 }
 
+// lose lets the network drop frames.
+func (p *pair) lose(drop func(f wireFrame) bool) {
+	p.wire = func(from *host, frame []byte) []uint64 {
+		if drop(wireFrame{from, frame}) {
+			return nil
+		}
+		return []uint64{0}
+	}
+}
+
 type wireFrame struct {
 	from  *host
 	frame []byte

@@ -19,12 +19,7 @@ func TestNAKsBehindReads(t *testing.T) {
 		for _, op := range []layout.DescriptorOperation{opRead, opSend} {
 			p := newPair(t, level, nil)
 			a, b := p.hosts[0], p.hosts[1]
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() && p.now < 3000 {
-					return nil
-				}
-				return []uint64{0}
-			}
+			p.lose(func(f wireFrame) bool { return f.from == b && !f.acknowledges() && p.now < 3000 })
 			copy(b.memory[pairTarget:], "what is read")
 			const n = layout.MaxPayload + 1 // so that all responses may be in flight at a time
 			a.post(SendQueue, opRead, local(n), nil)
@@ -66,14 +61,12 @@ func TestReadLimitAndFence(t *testing.T) {
 			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(uint8(limit)) })
 			h := p.hosts[0]
 			requests := 0
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == h && f.header().Flags() != 0 {
+			p.lose(func(f wireFrame) bool {
+				if f.from == h && f.header().Flags() != 0 {
 					requests++
-				} else if from != h && !f.acknowledges() {
-					return nil
 				}
-				return []uint64{0}
-			}
+				return f.from != h && !f.acknowledges()
+			})
 			for range params.LedgerResponses + 3 {
 				h.post(SendQueue, opRead, local(9), nil)
 			}
@@ -88,12 +81,7 @@ func TestReadLimitAndFence(t *testing.T) {
 		for _, fence := range []bool{false, true} {
 			p := newPair(t, level, nil)
 			a, b := p.hosts[0], p.hosts[1]
-			p.wire = func(from *host, frame []byte) []uint64 {
-				if f := (wireFrame{from, frame}); from == b && !f.acknowledges() {
-					return nil
-				}
-				return []uint64{0}
-			}
+			p.lose(func(f wireFrame) bool { return f.from == b && !f.acknowledges() })
 			a.post(SendQueue, opRead, local(9), nil)
 			a.memory[pairData+100] = 7
 			a.post(SendQueue, opWrite, []piece{{pairData + 100, localHandle, 1}}, func(d layout.Descriptor) {
@@ -120,13 +108,13 @@ func TestRequestsBeyondTheLimit(t *testing.T) {
 		p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetReadLimit(3 * params.LedgerResponses) })
 		a, b := p.hosts[0], p.hosts[1]
 		lost := 0
-		p.wire = func(from *host, frame []byte) []uint64 {
-			if f := (wireFrame{from, frame}); from == a && f.acknowledges() && lost < 5 {
+		p.lose(func(f wireFrame) bool {
+			loses := f.from == a && f.acknowledges() && lost < 5
+			if loses {
 				lost++
-				return nil
 			}
-			return []uint64{0}
-		}
+			return loses
+		})
 		for range 3 * params.LedgerResponses {
 			a.post(SendQueue, opRead, local(9), nil)
 		}

@@ -232,14 +232,12 @@ func TestNoTimeouts(t *testing.T) {
 		p := newPair(t, level, nil)
 		h := p.hosts[0]
 		frames := 0
-		p.wire = func(from *host, _ []byte) []uint64 {
-			if from == h {
-				if frames++; frames == 2 || frames == 20 {
-					return nil
-				}
+		p.lose(func(f wireFrame) bool {
+			if f.from == h {
+				frames++
 			}
-			return []uint64{0}
-		}
+			return f.from == h && (frames == 2 || frames == 20)
+		})
 		h.post(SendQueue, opWrite, local(40*layout.MaxPayload), nil)
 		p.run(forever)
 		require.Equal(t, 1, h.completed[SendQueue])
@@ -253,7 +251,7 @@ func TestWindow(t *testing.T) {
 	onLevels(t, "", func(t *testing.T, level layout.Reliability) {
 		for _, window := range []int{1, 5, params.LedgerMessages + 10} {
 			p := newPair(t, level, func(_ *host, c layout.VIContext) { c.SetWindow(uint8(window)) })
-			p.wire = func(*host, []byte) []uint64 { return nil }
+			p.lose(func(wireFrame) bool { return true })
 			h := p.hosts[0]
 			for range 40 {
 				h.post(SendQueue, opWrite, []piece{{pairData, localHandle, 2 * layout.MaxPayload}}, nil)
