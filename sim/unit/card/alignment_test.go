@@ -16,8 +16,8 @@ import (
 var edges = []int{0, 1, 2, 3, 4092, 4093, 4094, 4095}
 
 // shortMessages sends every length from 1 to 9 bytes from every edge to every
-// edge, in both directions at once. All of both memories is compared, so
-// everything else is the guard around a message.
+// edge, in both directions at once. It compares all of both memories, so all
+// other bytes guard the message.
 func shortMessages(r *rig) {
 	a, b := r.pair([2]uint8{3, 200}, [2]uint16{7, 9}, [2]bool{true, true})
 	// Two pages for each message of a round, so that no two overlap.
@@ -56,8 +56,8 @@ func shortMessages(r *rig) {
 	}
 }
 
-// longMessages sends messages of any length between regions that start and end
-// anywhere, some of them to the last byte of both.
+// longMessages sends messages of any length between regions with random starts
+// and ends. Some messages end at the last byte of both regions.
 func longMessages(count uint64) func(r *rig) {
 	return func(r *rig) {
 		a, b := r.pair([2]uint8{255, 0}, [2]uint16{1, 65535}, [2]bool{true, true})

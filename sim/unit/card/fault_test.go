@@ -27,8 +27,8 @@ func fourPages(r *rig) {
 	r.carry()
 }
 
-// A card that touches memory outside the frames in use ends the run. The error
-// names the node, the direction and the address, and the byte stays unchanged.
+// A card that accesses memory outside the frames in use ends the run. The error
+// names the node, the direction and the address, and the byte does not change.
 func TestMemoryFault(t *testing.T) {
 	for _, direction := range []string{"read", "write"} {
 		for _, page := range []int{0, 2} {

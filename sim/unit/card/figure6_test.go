@@ -11,9 +11,8 @@ import (
 )
 
 // The example of the paper's Figure 6 on the card: a buffer of 9 KB at virtual
-// address 1C00h over pages at 2C00h (of which it has the last 1 KB), 5000h and
-// 8000h, on both nodes. It is read and written completely, and byte by byte at
-// its edges.
+// address 1C00h over pages at 2C00h (only its last 1 KB), 5000h and 8000h, on
+// both nodes. It is read and written completely, and byte by byte at its edges.
 func TestPaperFigure6(t *testing.T) {
 	const address, length = 0x1c00, 9 << 10
 	pages := []uint32{0x2000 / pageBytes, 0x5000 / pageBytes, 0x8000 / pageBytes}
@@ -55,7 +54,7 @@ func TestPaperFigure6(t *testing.T) {
 				fail("the byte at virtual %#x did not come to physical %#x", virtual, at)
 			}
 		}
-		// A byte before it and one behind it.
+		// A byte before it and one after it.
 		for _, n := range []int{-1, length} {
 			a.post(rdmaWrite(figure[0], 0, 1, figure[1], n))
 			a.finish()

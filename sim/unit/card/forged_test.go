@@ -26,14 +26,14 @@ const (
 	honestTag  = 200
 	forgedTo   = 100 // VIs of the attacker's node that its frames claim as sender; none exists
 	forgedLife = 100 * host.Millisecond
-	// A number so far ahead belongs to no frame, whatever a victim has sent
+	// A number this far ahead belongs to no frame, whatever a victim has sent
 	// meanwhile.
 	farAhead = 1000
 )
 
 var reliableLevels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
-// Limits of a connection that meets no timeout.
+// Limits of a connection without timeouts.
 func patient(level layout.Reliability) *reliable {
 	return &reliable{level: level, readable: true, window: 255, retryLimit: 255, readLimit: params.LedgerResponses, timeoutLog2: 31}
 }
@@ -42,13 +42,13 @@ func (r *rig) reliableAttack() *reliableAttack {
 	x := &reliableAttack{attack: &attack{rig: r}, armed: map[*vi]host.Time{}}
 	r.both(func(m *machine) {
 		m.inexact = ofTransport
-		if m.thread.ID().Node == 0 { // it receives the victims' frames, too, and replies
+		if m.thread.ID().Node == 0 { // it receives and answers the victims' frames too
 			m.inexact = append(slices.Clone(ofTransport), layout.CounterReceiveBadVI, layout.CounterReceiveFrame)
 		}
 	})
 	for k, level := range reliableLevels {
-		// At most as many of its frames are in flight as fit into the MAC
-		// beside the forged ones.
+		// Limit its frames in flight, because the MAC must also store the
+		// forged ones.
 		both := r.talkers([2]uint8{uint8(1 + k), uint8(1 + k)}, honestTag+uint16(k), level, limits{params.AcknowledgeEvery, 255, 20}, [2]uint8{})
 		r.connect(both[0].from, both[0].to)
 		x.honest = append(x.honest, both[0])
@@ -57,8 +57,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 	r.b(func(m *machine) {
 		x.source, x.sink = m.register(11, 5000, victimTag, false), m.register(600, 20_000, victimTag, false)
 		for i := range 12 {
-			// With short timeouts every unacknowledged frame is retransmitted
-			// repeatedly.
+			// Short timeouts retransmit all unacknowledged frames repeatedly.
 			v := &vi{m: m, index: uint8(40 + i*7), tag: victimTag, writable: i%6 != 5, reliable: patient(reliableLevels[i%2])}
 			v.reliable.readable = i%6 != 4
 			if i%4 >= 2 {
@@ -67,7 +66,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 			v.create(pageBytes)
 			x.victims = append(x.victims, v)
 		}
-		for i := range 12 { // two of another tag
+		for i := range 12 { // two with another tag
 			g := m.layOut(m.random.IntN(pageBytes), 1+m.random.IntN(5*pageBytes), victimTag+uint16(i/10), i%6 != 5)
 			g.readable = i%6 != 4
 			m.enter(g)
@@ -93,7 +92,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 // rearm connects a victim, and posts messages for it.
 func (x *reliableAttack) rearm(v *vi) {
 	m := v.m
-	// No VI of that number exists at the attacker's card.
+	// The attacker's card has no VI of that number.
 	v.peer, v.peerMac, v.peerVI = x.node[0], x.node[0].mac, uint16(m.random.Uint32())&0xff00|forgedTo+uint16(m.random.IntN(100))
 	v.next, v.expected = m.random.Uint32(), m.random.Uint32()
 	if m.random.IntN(2) == 0 {
@@ -103,7 +102,7 @@ func (x *reliableAttack) rearm(v *vi) {
 	x.armed[v] = m.thread.Now()
 	f := &v.reliable.flow
 	f.vague = v.reliable.timeoutLog2 < 31
-	for range m.random.IntN(3) { // two frames at most: then a read response fits into the smallest window
+	for range m.random.IntN(3) { // at most two frames, so that a read response fits into the smallest window
 		n := m.random.IntN(4000)
 		d := buffers(m.pieces(x.sink, n, 1+m.random.IntN(8))...).to(x.gone, 0)
 		d.control = d.control&^layout.DescriptorControlOperationMask | uint16(layout.DescriptorOperationRDMARead)<<layout.DescriptorControlOperationLsb
@@ -245,7 +244,7 @@ func (x *reliableAttack) answer(v *vi) viaFrame {
 	return h
 }
 
-// reliableFrame is one that the victim would accept, or an acknowledgement.
+// reliableFrame is a frame that the victim would accept, or an acknowledgement.
 func (x *reliableAttack) reliableFrame(v *vi) viaFrame {
 	waits := slices.ContainsFunc(v.reliable.own, func(o *ownMessage) bool { return o.read && !o.answered })
 	k := x.random.IntN(100)
@@ -281,9 +280,9 @@ func (x *reliableAttack) forgeReliable() []byte {
 		switch x.random.IntN(40) {
 		case 0: // truncated
 			b = b[:layout.EthernetHeaderSize+x.random.IntN(len(b)-layout.EthernetHeaderSize+1)]
-		case 1: // longer than it says
+		case 1: // longer than its header says
 			b = append(b, make([]byte, x.random.IntN(min(layout.MaxFrame-len(b), 80)+1))...)
-		case 2: // noise behind a part of the header
+		case 2: // noise after a part of the header
 			n := layout.EthernetHeaderSize + x.random.IntN(layout.HeaderBytes-layout.EthernetHeaderSize)
 			for i := n; i < len(b); i++ {
 				b[i] = byte(x.random.Uint32())
@@ -293,11 +292,11 @@ func (x *reliableAttack) forgeReliable() []byte {
 			return b
 		}
 	}
-	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize] // all of them are in a race: a frame for no VI
+	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize] // all of them are racing: a frame for no VI
 }
 
-// unsure reports whether the fate of a frame depends on the state of the card's
-// engines, which the model does not know.
+// unsure reports whether the fate of a frame depends on the engines' state,
+// which the model does not know.
 func (x *reliableAttack) unsure(b []byte) bool {
 	if len(b) < layout.HeaderBytes {
 		b = append(slices.Clone(b), make([]byte, layout.HeaderBytes-len(b))...)
@@ -347,7 +346,7 @@ func reliableHostility(frames uint64) func(r *rig) {
 					}
 				}
 				x.postReceives(m)
-				m.sleep(100 * host.Microsecond) // what they post is sent
+				m.sleep(100 * host.Microsecond) // lets posted messages leave
 				m.awaitQuiet()
 			})
 			var batch [][]byte
@@ -404,10 +403,10 @@ func reliableHostility(frames uint64) func(r *rig) {
 }
 
 // Forged frames against live VIs of both reliable levels with messages and
-// reads in flight: acknowledgements and NAKs of anything, reads of memory that
-// is not the reader's, responses without a request, frames out of order, of
-// strangers, and after a NAK. Nothing is written without permission, each frame
-// has one fate, and honest pairs beside them are not disturbed.
+// reads in flight: acknowledgements and NAKs of any number, reads of foreign
+// memory, responses without a request, frames out of order, of strangers, and
+// after a NAK. Nothing is written without permission, each frame has one fate,
+// and honest pairs are not disturbed.
 func TestHostileReliableFrames(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{rawLog2: 8}, reliableHostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))

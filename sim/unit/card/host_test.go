@@ -19,7 +19,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// pairWithMemory is a working pair, to check that it still works.
+// pairWithMemory is a pair to check that the card still works.
 type pairWithMemory struct {
 	vi     [2]*vi
 	memory [2]*region // sent from, and written to
@@ -42,8 +42,8 @@ func (x *pairWithMemory) send(r *rig) {
 	x.vi[0].post(rdmaWrite(x.memory[0], r.random.IntN(6000), n, x.memory[1], r.random.IntN(6000)))
 }
 
-// Malformed doorbells: none has an effect, each is recorded, and the VI in
-// whose page they were written works.
+// Malformed doorbells: none has an effect, and each is recorded. The VI of
+// their page still works.
 func TestBadDoorbells(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -72,7 +72,7 @@ func TestBadDoorbells(t *testing.T) {
 			for _, k := range r.random.Perm(len(bad)) {
 				b := bad[k]
 				if r.random.IntN(2) == 0 {
-					x.send(r) // the card is busy when it arrives
+					x.send(r) // the card is busy when the doorbell arrives
 				}
 				before := m.counter(layout.CounterDoorbellMalformed)
 				for i, values := range b.values {
@@ -103,8 +103,7 @@ func TestBadDoorbells(t *testing.T) {
 	})
 }
 
-// Doorbells of several queues, in any bursts and interleaved with each other:
-// each counts once.
+// Doorbells of several queues, in any bursts and interleaved: each counts once.
 func TestSplitDoorbells(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -155,8 +154,8 @@ func TestSplitDoorbells(t *testing.T) {
 	})
 }
 
-// Dwords of a doorbell are dropped with the VI: what is written to the next VI
-// of that page does not complete them.
+// Dwords of a doorbell are dropped with the VI. Writes to the next VI of that
+// page do not complete them.
 func TestDoorbellOfAnEarlierVI(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -205,10 +204,10 @@ func TestBadCommands(t *testing.T) {
 		x, m := r.workingPair([2]uint8{1, 2}), r.node[0]
 		m.createVI(5, 11, true)
 		queue := m.createQueue(3, 4)
-		ring := func(number, address, log2 uint32) func(layout.Command) { // nothing may be written there
+		ring := func(number, address, log2 uint32) func(layout.Command) { // for rings that must not be written
 			return func(c layout.Command) { c.SetIndex(number); c.SetListAddress(address); c.SetListCount(log2) }
 		}
-		but := func(wrong func(layout.Command)) func(layout.Command) { // a possible level-1 entry, but for one thing
+		but := func(wrong func(layout.Command)) func(layout.Command) { // a possible level-1 entry with one error
 			return func(c layout.Command) {
 				ring(regionLimit-1, m.list, 1)(c)
 				c.SetHandle(1<<layout.AttHandleValueGenerationLsb | (regionLimit - 1))
@@ -280,8 +279,8 @@ func TestBadCommands(t *testing.T) {
 	})
 }
 
-// straggle issues a command that is not aligned, of which nothing is fetched
-// and nothing written, and one while another is in progress.
+// straggle issues an unaligned command, for which the card fetches and writes
+// nothing, and one while another is in progress.
 func (m *machine) straggle() {
 	m.write(layout.RegisterCommandAddressOffset, m.command+32)
 	m.counts[layout.CounterCommandError]++
@@ -353,9 +352,9 @@ func TestStrayRegisterAccesses(t *testing.T) {
 	})
 }
 
-// A queue with more doorbells than it can count: the excess is dropped, counted
-// and reported, the rest is carried out, and the other VIs and the queue itself
-// continue. Its only descriptor is linked to itself.
+// A queue with more doorbells than it can count drops, counts and reports the
+// excess, and executes the rest. The other VIs and the queue itself continue.
+// Its only descriptor is linked to itself.
 func TestDoorbellOverrun(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {
@@ -378,8 +377,7 @@ func TestDoorbellOverrun(t *testing.T) {
 				y.send(r)
 			}
 		}
-		// A doorbell is counted when it arrives, also when the queue cannot
-		// count it.
+		// A doorbell counts when it arrives, even if the queue cannot count it.
 		m.counts[layout.CounterDoorbellSend] += rings
 		y.vi[0].finish()
 		for begin, last := m.thread.Now(), uint32(1<<32-1); ; {
@@ -403,7 +401,7 @@ func TestDoorbellOverrun(t *testing.T) {
 			v.sent(p, frames, status, moved)
 		}
 		y.vi[0].carry()
-		// More errors than slots: the first are stored; of the others only the
+		// More errors than slots: the first are stored. Of the others only the
 		// VIs are reported.
 		for i := range uint32(layout.AsyncErrorSlots) {
 			e := m.read(layout.RegisterAsyncErrorInfoOffset)
@@ -427,7 +425,7 @@ func TestDoorbellOverrun(t *testing.T) {
 	})
 }
 
-// Raw frames at full rate, and not always a buffer for them: each is stored
+// Raw frames at full rate, sometimes without a free buffer. Each is stored
 // completely in the next buffer, or dropped and counted.
 func TestRawFlood(t *testing.T) {
 	takesSeconds(t)
@@ -482,8 +480,8 @@ func TestRawFlood(t *testing.T) {
 	})
 }
 
-// The kernel agent's start and stop of a card work repeatedly, also on a card
-// that another driver left in the middle of work.
+// The kernel agent can start and stop a card repeatedly, also a card that
+// another driver left busy.
 func TestAgentRestart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// attack is a node that sends any frame, and another that must write only what
+// attack is a node that sends any frame, and a node that must write only what
 // its VIs and regions permit.
 type attack struct {
 	*rig
@@ -82,14 +82,14 @@ func (x *attack) postReceives(m *machine) {
 	}
 }
 
-// frame is one that the victim would accept.
+// frame is a frame that the victim would accept.
 func (x *attack) frame(v *vi) viaFrame {
 	if open := v.message.open; open && !v.message.rdma || !open && x.random.IntN(2) == 0 {
 		return x.sendFrame(v)
 	}
 	g := x.regions[x.random.IntN(len(x.regions))]
 	n := x.random.IntN(min(g.length, layout.MaxPayload) + 1)
-	if x.random.IntN(6) != 0 { // the more frames there are
+	if x.random.IntN(6) != 0 { // with more frames
 		n = x.random.IntN(min(g.length, 40) + 1)
 	}
 	h := viaFrame{
@@ -110,7 +110,7 @@ func (x *attack) sendFrame(v *vi) viaFrame {
 	if !v.message.open {
 		offset, total = 0, uint32(lengths[x.random.IntN(len(lengths))])
 	}
-	n := int(min(total-offset, layout.MaxPayload)) // none, if more than announced has come
+	n := int(min(total-offset, layout.MaxPayload)) // 0 if more bytes than announced have come
 	if n > 0 && x.random.IntN(6) != 0 {
 		n = x.random.IntN(min(n, 40) + 1) // no card would send this
 	}
@@ -126,7 +126,7 @@ func (x *attack) sendFrame(v *vi) viaFrame {
 	return h
 }
 
-// flag sets the flags of a frame that its message requires.
+// flag sets the flags that a message requires in this frame.
 func (x *attack) flag(v *vi, h *viaFrame, last bool) {
 	immediate := v.message.immediate
 	if !v.message.open {
@@ -158,7 +158,7 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.length = x.random.IntN(1 << 16) },
 	func(x *attack, h *viaFrame) { h.length = len(h.payload) + x.random.IntN(3) }, // may lie in the padding
 	func(x *attack, h *viaFrame) { h.length = layout.MaxPayload + 1 },
-	func(x *attack, h *viaFrame) { h.length = x.random.IntN(len(h.payload) + 1) }, // spare bytes behind
+	func(x *attack, h *viaFrame) { h.length = x.random.IntN(len(h.payload) + 1) }, // spare bytes after the payload
 	func(x *attack, h *viaFrame) { h.to ^= 1 << x.random.IntN(16) },
 	func(x *attack, h *viaFrame) { h.from ^= 1 << x.random.IntN(16) },
 	func(x *attack, h *viaFrame) { h.sequence -= 1 + x.random.Uint32N(100) },
@@ -170,7 +170,7 @@ var forgeries = []func(x *attack, h *viaFrame){
 	func(x *attack, h *viaFrame) { h.handle ^= 1 << x.random.IntN(32) },
 	func(x *attack, h *viaFrame) { h.handle = 0 },
 	func(x *attack, h *viaFrame) { h.handle, h.address = x.gone.handle, x.gone.address },
-	func(x *attack, h *viaFrame) { // a byte before or behind the region
+	func(x *attack, h *viaFrame) { // a byte before or after the region
 		for _, g := range x.regions {
 			if g.handle == h.handle {
 				h.address = g.address - 1
@@ -210,7 +210,7 @@ func (x *attack) forge() []byte {
 	return b
 }
 
-// noise makes a frame of random bytes behind a prefix of a valid header, to
+// noise makes a frame of random bytes after a prefix of a valid header, to
 // reach a certain check.
 func (x *attack) noise() []byte {
 	v := x.victims[x.random.IntN(len(x.victims))]
@@ -224,8 +224,8 @@ func (x *attack) noise() []byte {
 	for i := range b {
 		b[i] = byte(x.random.Uint32())
 	}
-	// Valid prefix: nothing; the destination; VIA; the operation, too; flags,
-	// too; the VI, too; all but the target.
+	// Valid prefix: nothing; the destination; VIA; also the operation; also
+	// flags; also the VI; all but the target.
 	const via = layout.EthernetHeaderSize
 	n := []int{0, 6, via, via + layout.ViaHeaderFlagsOffset, via + layout.ViaHeaderPayloadLengthOffset,
 		via + layout.ViaHeaderSequenceOffset, via + layout.ViaHeaderAddressOffset}[x.random.IntN(7)]
@@ -255,7 +255,7 @@ func (x *attack) plain() []byte {
 	return b
 }
 
-// honest sends two messages on the pair that the attacker leaves alone.
+// honest sends two messages on the pair that the attacker does not touch.
 func (x *attack) honest() {
 	n := 1 + x.random.IntN(x.source.length)
 	x.b(func(*machine) { x.to.postReceive(buffers(x.inbox.part(0, x.inbox.length))) })
@@ -265,8 +265,8 @@ func (x *attack) honest() {
 	x.from.finish()
 }
 
-// renew destroys a victim and makes one of the same index, so that frames for
-// the old one are in flight.
+// renew destroys a victim and makes one of the same index while frames for the
+// old one are in flight.
 func (x *attack) renew(v *vi) {
 	m := v.m
 	m.viCommand(layout.CommandOpcodeDisconnectVI, v, layout.CommandStatusDone, layout.VIStateIdle)
@@ -279,15 +279,15 @@ func (x *attack) renew(v *vi) {
 	}
 }
 
-// hostility sends the given number of bad frames, back to back in batches, and
-// after each batch compares everything: memory, reasons of drops, asynchronous
-// errors, the honest pair.
+// hostility sends the given number of bad frames, back to back in batches.
+// After each batch it compares memory, reasons of drops, asynchronous errors
+// and the honest pair.
 func hostility(frames uint64) func(r *rig) {
 	return func(r *rig) {
 		x := r.attack()
 		begin := r.node[0].thread.Now()
 		for i, sent := 0, uint64(0); sent < frames; i++ {
-			raw := r.random.IntN(3) == 0 // a frame for the raw port, and at most one buffer: how far the card has read ahead in its ring is unknown
+			raw := r.random.IntN(3) == 0 // a frame for the raw port, with at most one buffer, because it is unknown how far the card has read ahead in its ring
 			r.b(func(m *machine) {
 				if raw && len(m.receive.filled) == 0 && m.random.IntN(2) == 0 {
 					m.offer([]int{layout.MaxFrame, 60, 200, 1, pageBytes}[m.random.IntN(5)])
@@ -300,7 +300,7 @@ func hostility(frames uint64) func(r *rig) {
 			})
 			var batch [][]byte
 			room := len(r.node[0].transmit.buffers) - 3
-			bytes := 0 // what the MAC can store: none may be lost, however long the card takes for one
+			bytes := 0 // limited by the MAC's FIFO, so that none is lost while the card is slow
 			for range min(1+r.random.IntN(room), int(frames-sent)) {
 				if bytes > params.MacReceiveFifoBytes-2*layout.MaxFrame {
 					break
@@ -320,7 +320,7 @@ func hostility(frames uint64) func(r *rig) {
 				r.node[1].hear(b)
 			}
 			sent += uint64(len(batch))
-			if r.random.IntN(8) == 0 { // not for the wire at all
+			if r.random.IntN(8) == 0 { // not on the wire
 				batch = append(batch, make([]byte, []int{0, 1, 13, 1515, 4000}[r.random.IntN(5)]))
 			}
 			r.begin(func(m *machine) { m.takeErrors(patience) })
@@ -355,8 +355,8 @@ func hostility(frames uint64) func(r *rig) {
 	}
 }
 
-// Frames of random bytes and forged ones against live VIs with receive
-// descriptors and registered memory: nothing is written without permission,
+// Forged frames and frames of random bytes against live VIs with receive
+// descriptors and registered memory. Nothing is written without permission,
 // each frame is counted by its fate, and the card continues.
 func TestHostileFrames(t *testing.T) {
 	mustPlay(t, config{rawLog2: 8}, hostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))

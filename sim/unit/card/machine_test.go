@@ -25,7 +25,7 @@ const (
 	level2Pages = 64   // of level 2 in host memory
 
 	lookEvery = 100 * host.Nanosecond
-	// The card has AsyncErrorSlots error slots, and takes some 2.5 us for a
+	// The card has AsyncErrorSlots error slots, and takes about 2.5 us for a
 	// frame.
 	errorsEvery = 5 * host.Microsecond
 	patience    = 60 * host.Millisecond // simulated; twice the longest wait of a passing test
@@ -64,8 +64,8 @@ type asyncError struct {
 	vi   uint8
 }
 
-// rawRing is a ring of the raw port: its base, the entry that software fills
-// next, and the filled ones that the card has not returned.
+// rawRing is a ring of the raw port: its base, the next entry for software to
+// fill, and the filled ones that the card has not returned.
 type rawRing struct {
 	base    uint32
 	tail    int
@@ -79,8 +79,8 @@ type rawBuffer struct {
 	capacity int
 }
 
-// region is registered memory: a run of virtual addresses over frames anywhere
-// in memory.
+// region is registered memory: consecutive virtual addresses over frames
+// anywhere in memory.
 type region struct {
 	m         *machine
 	index     uint32
@@ -105,7 +105,7 @@ func newMachine(thread *host.Thread, memory *bridge.Memory, random *rand.Rand, t
 		binary.LittleEndian.PutUint64(m.memo[i:], random.Uint64())
 	}
 	m.want = bytes.Clone(m.memo)
-	for f := 1; f < memory.Frames; f++ { // none at address 0, the address of a forgotten field
+	for f := 1; f < memory.Frames; f++ { // not at address 0, which a forgotten field would contain
 		if !slices.Contains(keep, uint32(f)) {
 			m.free = append(m.free, uint32(f))
 		}
@@ -204,7 +204,7 @@ func (m *machine) tabulate(c layout.Command) {
 	}
 }
 
-// give frees a frame. From then on any access of the card ends the run, and the
+// give frees a frame. From then on any access of the card ends the run. The
 // frame's next user finds other bytes in it.
 func (m *machine) give(f uint32) {
 	m.check(m.memory.Release(int(f), m.using[f]))
@@ -282,8 +282,8 @@ func (m *machine) awaitReady() {
 	}
 }
 
-// reset resets the card and takes all memory from it as soon as it reports that
-// it is done.
+// reset resets the card, and takes all memory from it when it reports the end
+// of the reset.
 func (m *machine) reset() { m.resetWith(func() {}) }
 
 // resetWith calls look before it takes the memory.
@@ -305,8 +305,8 @@ func (m *machine) quench() {
 	}
 }
 
-// resetBus resets the card by RST#, and calls look in the same instant: from
-// then on the card touches no memory. It returns when the card is configured
+// resetBus resets the card by RST#, and calls look in the same instant. From
+// then on the card accesses no memory. It returns when the card is configured
 // again.
 func (m *machine) resetBus(span host.Time, look func()) {
 	m.check(m.thread.ResetBus(span))
@@ -327,8 +327,8 @@ func (m *machine) strip() {
 	m.forget()
 }
 
-// do makes the card carry out a command, which must end with the given status,
-// and returns its detail.
+// do makes the card execute a command, which must end with the given status,
+// and returns the command's detail.
 func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill func(layout.Command)) uint32 {
 	c := layout.Command(make([]byte, layout.CommandSize))
 	c.SetOpcode(uint32(op))
@@ -354,7 +354,8 @@ func (m *machine) do(op layout.CommandOpcode, end layout.CommandStatus, fill fun
 }
 
 // layOut allocates the memory of a region of the given length that starts at an
-// offset in its first page. The virtual address is random, high bits included.
+// offset in its first page. The virtual address is random, including the high
+// bits.
 func (m *machine) layOut(offset, length int, tag uint16, writable bool) *region {
 	g := &region{m: m, length: length, offset: offset, tag: tag, writable: writable}
 	for n := 0; n < offset+length; n += pageBytes {
@@ -417,8 +418,8 @@ func (m *machine) enter(g *region) {
 	m.regions[g.index] = g
 }
 
-// withdraw deregisters a region and frees its frames in the instant in which
-// the card reports that it is done with them.
+// withdraw deregisters a region, and frees its frames in the instant in which
+// the card reports that it no longer uses them.
 func (m *machine) withdraw(g *region) {
 	m.do(layout.CommandOpcodeDeregisterMemory, layout.CommandStatusDone, func(c layout.Command) {
 		c.SetIndex(g.index)
@@ -474,8 +475,7 @@ func (g *region) scramble() {
 	g.fill(0, b)
 }
 
-// awaitQuiet waits until the card is idle. The read itself is no work for the
-// card.
+// awaitQuiet waits until the card is idle. Its reads do not keep the card busy.
 func (m *machine) awaitQuiet() {
 	for begin := m.thread.Now(); m.read(layout.RegisterStateOffset)&layout.RegisterStateQuietMask == 0; m.sleep(host.Microsecond) {
 		if m.thread.Now() > begin+patience {
@@ -514,9 +514,9 @@ func (m *machine) verifyErrors() {
 	m.takeErrors(0)
 }
 
-// takeErrors takes the asynchronous errors that the model predicts, and no
-// others. They may come up to `within` later, in any order, because they come
-// from several engines.
+// takeErrors takes exactly the asynchronous errors that the model predicts.
+// They may come up to `within` later, in any order, because they come from
+// several engines.
 func (m *machine) takeErrors(within host.Time) {
 	want, got := map[asyncError]int{}, map[asyncError]int{}
 	for _, e := range m.errors {

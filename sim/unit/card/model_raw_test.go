@@ -38,7 +38,7 @@ func (m *machine) sentRaw(status uint32) {
 }
 
 // place puts frames into the transmit ring and rings the doorbell. It returns
-// where the card will write the status of the last one.
+// the address of the last frame's status.
 func (m *machine) place(frames ...[]byte) (status uint32) {
 	ring := &m.transmit
 	if len(frames) >= len(ring.buffers) {
@@ -68,7 +68,7 @@ func (m *machine) place(frames ...[]byte) (status uint32) {
 	return last
 }
 
-// seeRaw is the arrival of a raw frame behind others: only the card knows
+// seeRaw is the arrival of a raw frame after others. Only the card knows
 // whether it had read the next entry of the ring by then. The frame is in the
 // next buffer, or was dropped.
 func (m *machine) seeRaw(frame []byte) (stored bool) {

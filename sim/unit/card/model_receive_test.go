@@ -8,14 +8,14 @@ import (
 	"hvia/layout"
 )
 
-// viaFrame is a frame by its fields.
+// viaFrame is the fields of a frame.
 type viaFrame struct {
 	destination, source [6]byte
 	etherType           uint16
 	operation           layout.FrameOperation
 	version             uint8
 	flags               uint8
-	length              int // as the header says
+	length              int // in the header
 	to, from            uint16
 	sequence            uint32
 	address             uint64
@@ -143,7 +143,8 @@ func (m *machine) hearVia(frame []byte) {
 	}
 }
 
-// flagsOf is the position of a frame in its message, and its immediate data.
+// flagsOf returns the position of a frame in its message, and its immediate
+// data.
 func flagsOf(h layout.ViaHeader) (first, last bool, immediate *uint32) {
 	flags := h.Flags()
 	if flags&layout.ViaHeaderFlagsImmediateMask != 0 {
@@ -153,9 +154,10 @@ func flagsOf(h layout.ViaHeader) (first, last bool, immediate *uint32) {
 	return flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0, immediate
 }
 
-// believed reports whether an unreliable VI accepts a frame of this number: one
-// in the window, or the last of SequenceAgreement in a row outside of it, of
-// which each is ahead of the one before by less than a window.
+// believed reports whether an unreliable VI accepts a frame of this number. It
+// accepts a number in the window. It also accepts the last of SequenceAgreement
+// consecutive numbers outside of it, if each is ahead of the one before by less
+// than a window.
 func (v *vi) believed(number uint32) bool {
 	inWindow := func(from uint32) bool { return number-from < layout.SequenceWindow }
 	if inWindow(v.expected) {
@@ -176,7 +178,7 @@ func (v *vi) believed(number uint32) bool {
 	return true
 }
 
-// begin is the first frame of a message.
+// begin processes the first frame of a message.
 func (v *vi) begin(h layout.ViaHeader, payload []byte) layout.Counter {
 	x := &v.message
 	if !x.rdma || x.immediate {
@@ -252,14 +254,14 @@ func (v *vi) place(h layout.ViaHeader, payload []byte) layout.Counter {
 	return layout.CounterReceiveFrame
 }
 
-// scatter is a place in the buffers of a receive descriptor.
+// scatter is a position in the buffers of a receive descriptor.
 type scatter struct {
 	data []segment
 	next int
 	rest segment
 }
 
-// ended is the status of the receive descriptor of a message.
+// ended returns the status of the receive descriptor of a message.
 func (x *message) ended() uint32 {
 	echo := layout.StatusOperationReceive
 	if x.rdma {
@@ -268,7 +270,7 @@ func (x *message) ended() uint32 {
 	return layout.DescriptorStatusDoneMask | x.errors | uint32(echo)<<layout.DescriptorStatusOperationLsb
 }
 
-// cutOff is the loss of the rest of an open message.
+// cutOff processes the loss of the rest of an open message.
 func (v *vi) cutOff(more uint32) {
 	x := &v.message
 	v.m.counts[layout.CounterReceiveAborted]++

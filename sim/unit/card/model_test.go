@@ -9,8 +9,8 @@ import (
 	"hvia/layout"
 )
 
-// The model: what a card must do with a descriptor and with a frame, from the
-// definitions of the layouts and of VIA, without any of the RTL's structure.
+// The model of a card's work on a descriptor and on a frame. It follows the
+// definitions of the layouts and of VIA, and not the structure of the RTL.
 
 type vi struct {
 	m          *machine
@@ -27,15 +27,15 @@ type vi struct {
 	peerVI     uint16
 	next       uint32   // sequence number of the next frame out
 	expected   uint32   // of the next frame in
-	strays     []uint32 // numbers of frames outside of the window, in a row
+	strays     []uint32 // consecutive numbers of frames outside of the window
 	message    message
 
 	send, receive workQueue
-	head          *posted // the receive descriptor on the card, the queue's first
+	head          *posted // the receive descriptor on the card, the first of the queue
 }
 
 type message struct {
-	open      bool // a first frame came, the last one not yet
+	open      bool // the first frame came, and the last one did not
 	dropped   bool // the rest of a failed message
 	rdma      bool
 	answer    bool // a response to an RDMA read of this VI
@@ -44,14 +44,14 @@ type message struct {
 	errors    uint32  // bits of its status
 	written   int     // bytes in memory
 	came      uint32  // bytes in frames
-	total     uint32  // of a send, as its first frame said
+	total     uint32  // of a send, from its first frame
 	place     scatter
 }
 
 func (v *vi) number() uint16 { return uint16(v.generation)<<8 | uint16(v.index) }
 
 // workQueue is one of a VI's queues: its memory, and the posted descriptors
-// that are incomplete as far as the model knows.
+// that the model considers incomplete.
 type workQueue struct {
 	v       *vi
 	receive bool
@@ -77,11 +77,11 @@ type segment struct {
 
 type descriptor struct {
 	control   uint16
-	segments  uint16 // the field, whatever follows
+	segments  uint16 // the field, not the actual number
 	reserved  uint32
 	immediate uint32
 	length    uint32
-	overhangs bool // if possible, all of it but its first 64 bytes is outside of its region
+	overhangs bool // if possible, all but its first 64 bytes is outside of its region
 	addressed bool // an address segment comes first
 	remote    segment
 	data      []segment
@@ -97,7 +97,8 @@ func (g *region) part(offset, n int) segment {
 	return segment{address: g.address + uint64(offset), handle: g.handle, length: uint32(n)}
 }
 
-// buffers is a well-formed descriptor of these buffers: a send, or a receive.
+// buffers returns a well-formed descriptor of these buffers, for a send or a
+// receive.
 func buffers(parts ...segment) descriptor {
 	d := descriptor{control: operationSend, segments: uint16(len(parts)), data: parts}
 	for _, s := range parts {
@@ -130,7 +131,7 @@ func (d descriptor) operation() layout.DescriptorOperation {
 	return layout.DescriptorOperation(d.control & layout.DescriptorControlOperationMask >> layout.DescriptorControlOperationLsb)
 }
 
-// all are the segments in memory, as many as the descriptor says.
+// all returns the segments in memory, as counted in the descriptor.
 func (d descriptor) all() []segment {
 	var all []segment
 	if d.addressed {
@@ -143,12 +144,12 @@ func (d descriptor) all() []segment {
 	return append(all, make([]segment, int(d.segments)-len(all))...)
 }
 
-// chunkOf is the chunk of a descriptor with its segment k.
+// chunkOf returns the chunk of a descriptor that contains segment k.
 func chunkOf(k int) int {
 	return (layout.DescriptorSize + k*layout.DataSegmentSize) / layout.DescriptorFetchBytes
 }
 
-// size is the space of a descriptor: all that the card may read of it.
+// size returns the bytes of a descriptor that the card may read.
 func (d descriptor) size() int {
 	n := len(d.data)
 	if d.addressed {
@@ -226,7 +227,7 @@ func (m *machine) createVI(index uint8, tag uint16, writable bool) *vi {
 	return m.createVIWith(index, tag, writable, pageBytes)
 }
 
-// createVIWith gives each of the queues the given number of bytes.
+// createVIWith makes a VI with queues of the given size.
 func (m *machine) createVIWith(index uint8, tag uint16, writable bool, queueBytes int) *vi {
 	v := &vi{m: m, index: index, tag: tag, writable: writable}
 	v.create(queueBytes)
@@ -242,7 +243,7 @@ func (v *vi) create(queueBytes int) {
 	m.vis[v.index] = v
 }
 
-// connect connects two VIs, each on its own machine's thread.
+// connect connects two VIs, each on the thread of its machine.
 func (r *rig) connect(a, b *vi) {
 	var next [2]uint32
 	for i := range next {
@@ -303,7 +304,7 @@ func (v *vi) postReceive(d descriptor) *posted {
 	return p
 }
 
-// free reports whether no outstanding descriptor is there.
+// free reports whether an area contains no outstanding descriptor.
 func (q *workQueue) free(at, size int) bool {
 	for _, p := range q.posted {
 		if p.queue == q.region && at < p.at+p.size && p.at < at+size {
@@ -313,7 +314,7 @@ func (q *workQueue) free(at, size int) bool {
 	return true
 }
 
-// room finds a free place for the next descriptor.
+// room finds a free area for the next descriptor.
 func (q *workQueue) room(d descriptor) (at, size int, ok bool) {
 	if size = layout.DescriptorFetchBytes; d.overhangs {
 		if at = q.region.length - size; q.free(at, size) {
@@ -339,7 +340,7 @@ func (q *workQueue) post(d descriptor) *posted {
 	return p
 }
 
-// prepare is post without the doorbell; it returns the doorbell's dwords.
+// prepare is post without the doorbell. It returns the doorbell's dwords.
 func (q *workQueue) prepare(d descriptor) (*posted, []uint32) {
 	m := q.v.m
 	at, size, ok := q.room(d)
@@ -371,7 +372,7 @@ func (q *workQueue) doorbell() uint32 {
 	return page + layout.DoorbellSend
 }
 
-// field is the physical address of a field of the control segment.
+// field returns the physical address of a field of the control segment.
 func (p *posted) field(offset int) (address uint32) {
 	p.queue.pieces(p.at+offset, 4, func(a uint32, _, _ int) { address = a })
 	return address
@@ -402,8 +403,8 @@ func (m *machine) finish() {
 	}
 }
 
-// carry updates the model: all posted descriptors were carried out and all
-// frames arrived.
+// carry updates the model: all posted descriptors were executed and all frames
+// arrived.
 func (r *rig) carry() {
 	for _, m := range r.node {
 		for i := range 256 {
@@ -434,7 +435,7 @@ func (v *vi) sent(p *posted, frames [][]byte, status uint32, moved int) {
 	}
 }
 
-// completed predicts what the card writes into a send descriptor.
+// completed predicts the card's writes to a send descriptor.
 func (v *vi) completed(p *posted, status uint32, moved int) {
 	v.m.counts[layout.CounterDescriptorFetched]++
 	v.m.written(p, status, moved)
@@ -464,9 +465,9 @@ func (m *machine) checked(status uint32) {
 }
 
 // cut updates the model for send descriptors that were in flight at a
-// disconnect. Only the card knows how many frames had left by then; they must
-// be the first ones, and everything behind the first flushed descriptor must be
-// flushed unsent.
+// disconnect. Only the card knows how many frames had left by then. They must
+// be the first ones, and after the first flushed descriptor all must be flushed
+// unsent.
 func (v *vi) cut() (flushed, partial int) {
 	for _, p := range v.send.posted {
 		frames, status, moved := v.transmit(p)
@@ -511,7 +512,7 @@ func (v *vi) flushed() {
 
 const errorBits = layout.DescriptorErrorMask
 
-// ended is the status of a descriptor that completes with these errors.
+// ended returns the status of a descriptor that completes with these errors.
 func (d descriptor) ended(errors uint32) uint32 {
 	echo := layout.StatusOperationSend
 	switch d.operation() {
@@ -538,7 +539,7 @@ func (v *vi) transmit(p *posted) (frames [][]byte, status uint32, moved int) {
 		most++ // the address segment
 	}
 	// Errors of the descriptor itself. The card reads nothing from its peer, so
-	// no fence ever holds.
+	// a fence never delays it.
 	switch {
 	case !v.connected:
 		return nil, d.ended(layout.DescriptorStatusFlushedMask), 0
@@ -602,8 +603,8 @@ type gather struct {
 	from *region // of rest
 }
 
-// take reads n bytes; behind the last ones nothing may be left. The error is a
-// status bit. A segment is checked completely when its first byte is needed.
+// take reads n bytes. After the last ones no bytes may be left. The error is a
+// status bit. A segment is checked completely when its first byte is required.
 func (g *gather) take(n int, last bool) (piece []byte, wrong uint32) {
 	for len(piece) < n || last {
 		switch {

@@ -18,17 +18,17 @@ import (
 	"hvia/sim/verilate"
 )
 
-// Bugs injected into the card, each with the test that must notice it. All of
-// them are in one simulator, because each build takes minutes. The straps that
-// the card does not use hold the number of the active bug, from 1.
+// Bugs injected into the card, each with the test that must notice it. All are
+// in one simulator, because each build takes minutes. Straps that the card does
+// not use contain the number of the active bug, from 1.
 const firstFaultStrap = int(layout.StrapAttInHostMemory) + 1
 
 func faultStraps(fault int) uint32 { return uint32(fault+1) << firstFaultStrap }
 
 type plantedFault struct {
 	name string
-	// kind is the reason for which the run must be stopped; nil if the test
-	// itself must notice.
+	// kind is the expected reason for the end of the run. Nil if the test
+	// itself must notice the bug.
 	kind  error
 	catch func(r *rig)
 	edits []verilate.Mutant // FAULT stands for the switch
@@ -109,7 +109,7 @@ var plantedFaults = []plantedFault{
 		{File: "rtl/control/hvia_reset_control.sv", Old: "StRun:     if (soft_reset_i) state_d = StQuiesce;", New: "StRun:     if (soft_reset_i) state_d = FAULT ? StAssert : StQuiesce;"}}},
 }
 
-// quietHole is a card that reports that it is idle while it works.
+// quietHole makes a card report that it is idle while it works.
 var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = host_quiet &&", New: "assign idle    = (FAULT && att_ready) || host_quiet &&"}
 
 func faultyCard(t *testing.T) string {
@@ -133,8 +133,8 @@ func faultyCard(t *testing.T) string {
 func TestPlantedFaults(t *testing.T) {
 	unit.FaultySimulator(t)
 	program := faultyCard(t)
-	// With all bugs switched off it must pass, so the failures below come from
-	// the bugs.
+	// With all bugs disabled it must pass, so the failures below come from the
+	// bugs.
 	t.Run("none", func(t *testing.T) {
 		mustPlay(t, config{program: program}, fourPages)
 		mustPlay(t, config{program: program, rawLog2: 8}, reliableHostility(4000))

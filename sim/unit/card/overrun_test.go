@@ -13,8 +13,8 @@ import (
 
 // flood makes node 0 send single-frame messages back to back on several VIs,
 // while node 1's card is busy sending to an unknown address. It returns how
-// many frames node 1's card dropped for lack of space: each of them is missing
-// in memory, and no other.
+// many frames node 1's card dropped for lack of space. Exactly those must be
+// missing in memory.
 func flood(r *rig, bytes int) uint32 {
 	const vis = 4
 	var from, to [vis]*vi
@@ -57,7 +57,7 @@ func flood(r *rig, bytes int) uint32 {
 	r.end()
 	r.settle()
 
-	// A drop is reported with the next stored frame.
+	// The next stored frame reports a drop.
 	last := make([]byte, layout.MinFrame)
 	copy(last, r.node[1].mac[:])
 	layout.EthernetHeader(last).SetEtherType(layout.EtherTypeConnection)
@@ -113,8 +113,8 @@ func TestOverrun(t *testing.T) {
 // last frame in memory.
 func burst(r *rig) host.Time {
 	a, b := r.pair([2]uint8{1, 2}, [2]uint16{3, 4}, [2]bool{true, true})
-	// At most what the MAC can store: a card with one receive buffer is slower
-	// than the wire.
+	// At most the MAC's capacity: a card with one receive buffer is slower than
+	// the wire.
 	const frames = 20
 	const bytes = frames * layout.MaxPayload
 	source := r.node[0].register(0, bytes, a.tag, false)
@@ -140,7 +140,7 @@ func burst(r *rig) host.Time {
 	return end - begin
 }
 
-// A card with one packet buffer in a direction does the same, later.
+// A card with one packet buffer in a direction does the same, but later.
 func TestStraps(t *testing.T) {
 	takesSeconds(t)
 	times := map[uint32]host.Time{}

@@ -15,9 +15,9 @@ import (
 	"hvia/sim"
 )
 
-// span returns the time from the first event of a kind to the next one of
+// span returns the time from the first event of a kind to the next event of
 // another kind, each at its node, in the echo workload with replaced
-// parameters. With this seed no other access delays what is measured.
+// parameters. With this seed no other access delays the measured one.
 func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) host.Time {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -38,9 +38,9 @@ func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toN
 	return end - start
 }
 
-// The models around the card use replaced parameters: one clock more before the
-// first data of a read, a slower MAC, a longer cable. Other clocks stay
-// unchanged.
+// The models around the card use replaced parameters: one more clock before the
+// first data of a read, a slower MAC, a longer cable. Other clocks do not
+// change.
 func TestReplacedParametersReachTheModels(t *testing.T) {
 	takesSeconds(t)
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 
 // The card does not use data with bad parity from the system bus: a doorbell
 // does not commit, a payload does not leave the card, a descriptor is not
-// carried out. The card reports each, and continues.
+// executed. The card reports each, and continues.
 func TestBadParity(t *testing.T) {
 	mustPlay(t, config{}, func(r *rig) {
 		x := r.workingPair([2]uint8{33, 34})
@@ -49,7 +49,7 @@ func TestBadParity(t *testing.T) {
 
 		at, high, handle := uint32(v.send.region.address), uint32(v.send.region.address>>32), v.send.region.handle
 		const page = layout.PciBar1Base + 33*layout.DoorbellPageBytes + layout.DoorbellSend
-		for k, dropped := range []uint32{0, 3, 2, 1} { // address phase, dwords: what follows a bad one is out of order
+		for k, dropped := range []uint32{0, 3, 2, 1} { // address phase, dwords: those after a bad one are out of order
 			before := m.counter(layout.CounterDoorbellMalformed)
 			m.check(m.thread.Write(layout.PciSpoilWrite, 1<<k))
 			m.check(m.thread.Write(page, at, high, handle))

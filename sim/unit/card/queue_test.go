@@ -10,8 +10,8 @@ import (
 	"hvia/sim/bridge"
 )
 
-// completionQueue is a completion queue of a machine's card, as its reader sees
-// it.
+// completionQueue is a completion queue of a machine's card, from its reader's
+// view.
 type completionQueue struct {
 	m      *machine
 	number uint32
@@ -21,7 +21,7 @@ type completionQueue struct {
 type completionRing struct {
 	base     uint32
 	log2     uint32
-	consumed uint32 // entries that were taken
+	consumed uint32 // reaped entries
 }
 
 type completionEntry struct {
@@ -33,8 +33,8 @@ func (m *machine) ringPages(log2 uint32) uint32 {
 	return (layout.CompletionQueueHeaderSize + layout.CompletionEntrySize<<log2 + pageBytes - 1) / pageBytes
 }
 
-// makeRing allocates a ring and clears it, as the library does before the card
-// learns of it.
+// makeRing allocates and clears a ring, as the library does before it gives the
+// ring to the card.
 func (m *machine) makeRing(log2 uint32) completionRing {
 	x := completionRing{base: m.takeRun(m.ringPages(log2), bridge.UseCompletionQueue), log2: log2}
 	m.put(x.base, make([]byte, m.ringPages(log2)*pageBytes))
@@ -101,8 +101,8 @@ func (q *completionQueue) take() (all []completionEntry) {
 	}
 }
 
-// takeEntry takes the next entry of a ring if it is there, and reports it to
-// the card in the header.
+// takeEntry reaps the next entry of a ring, if any, and reports it to the card
+// in the header.
 func (m *machine) takeEntry(x *completionRing) (completionEntry, bool) {
 	at := x.base + layout.CompletionQueueHeaderSize + x.consumed&(1<<x.log2-1)*layout.CompletionEntrySize
 	word := mem.LoadUint32(m.memo[at+layout.CompletionEntryWordOffset:])

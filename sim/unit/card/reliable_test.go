@@ -9,10 +9,9 @@ import (
 
 // The model of a reliable VI, from the definitions of the transport: which of
 // its frames are accepted, what breaks its connection, and when its requests
-// are complete. It knows nothing of times: requests and read responses count as
-// sent when everything has settled (settled), and what depends on a race
-// between the card's engines is marked (racing) until then, so that a test can
-// leave that VI alone.
+// complete. It ignores time: requests and read responses count as sent when
+// everything has settled (settled). Until then it marks results of a race
+// between the card's engines (racing), so that a test can avoid that VI.
 
 // reliable is the additional state of a VI at a reliable level.
 type reliable struct {
@@ -26,7 +25,7 @@ type reliable struct {
 }
 
 type flow struct {
-	una, top uint32 // the oldest unacknowledged frame, and the one behind the last that was surely sent
+	una, top uint32 // the oldest unacknowledged frame, and the one after the last that was certainly sent
 	own      []*ownMessage
 	answers  []*readAnswer // accepted requests whose response is not acknowledged, oldest first
 
@@ -34,8 +33,8 @@ type flow struct {
 	stopped bool // the peer sent a NAK: nothing more is sent
 	lost    bool // like stopped, and the NAKed frame was acknowledged before
 	broken  bool // the ledger has reported the lost connection
-	vague   bool // some of what is to be sent may wait for the window
-	racing  bool // engines of the card decide what the next frame finds
+	vague   bool // some pending frames may wait for the window
+	racing  bool // the outcome of the next frame depends on the card's engines
 }
 
 // ownMessage is a request of the VI.
@@ -44,7 +43,7 @@ type ownMessage struct {
 	last     uint32 // number of its last frame
 	read     bool
 	answered bool
-	errors   uint32 // bits that it will complete with
+	errors   uint32 // status bits of its completion
 }
 
 // readAnswer is the response to an RDMA read of the peer.
@@ -52,7 +51,7 @@ type readAnswer struct {
 	frames uint32
 	last   uint32 // number of its last frame
 	begun  bool
-	bad    bool // the peer may not read the memory
+	bad    bool // the peer has no read right
 }
 
 func (x *reliable) begin(next uint32) { x.flow = flow{una: next, top: next} }
@@ -65,8 +64,8 @@ func (v *vi) lose() {
 	v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorConnectionLost, v.index})
 }
 
-// hearReliable is the arrival of a well-formed VIA frame of the VI's peer. It
-// returns the frame's fate.
+// hearReliable processes a well-formed VIA frame of the VI's peer. It returns
+// the frame's fate.
 func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, payload []byte) layout.Counter {
 	x, f := &v.message, &v.reliable.flow
 	acknowledge := operation == layout.FrameOperationAcknowledge
@@ -93,7 +92,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	rdma, answer := operation == layout.FrameOperationRDMAWrite, operation == layout.FrameOperationRDMAReadResponse
 	end := uint64(offset) + uint64(len(payload))
 	ask := operation == layout.FrameOperationRDMAReadRequest
-	fits := (!ask || first && last && !immediate && len(payload) == 0) && // of its kind, whatever came before it
+	fits := (!ask || first && last && !immediate && len(payload) == 0) && // consistent by itself
 		(!answer || !immediate && (last && end == uint64(total) || !last && end < uint64(total)))
 	if first {
 		fits = fits && !x.open && (rdma || ask || offset == 0)
@@ -108,7 +107,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 				x.errors |= layout.DescriptorStatusPartialErrorMask
 			}
 		}
-		v.refuse(nil, true)
+		v.nak(nil, true)
 		return layout.CounterReceiveNAKed
 	}
 
@@ -118,7 +117,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 		switch {
 		case !v.reliable.readable:
 			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
-			v.refuse(nil, false)
+			v.nak(nil, false)
 			return layout.CounterReceiveProtection
 		case !f.alive() || f.stopped || len(f.answers) == params.LedgerResponses:
 			return layout.CounterReceiveReadLimit
@@ -139,7 +138,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	switch {
 	case reason != layout.CounterReceiveFrame:
 		// Without a descriptor its error is already reported.
-		v.refuse(data, x.held != nil)
+		v.nak(data, x.held != nil)
 	case last && x.held != nil:
 		v.ended(data)
 	case last:
@@ -161,9 +160,9 @@ func (v *vi) ended(immediate *uint32) {
 	v.used(held, status, written, immediate)
 }
 
-// `reject` sends a NAK, which breaks the connection, for the frame that just
+// nak sends a NAK, which breaks the connection, for the frame that just
 // came.
-func (v *vi) refuse(immediate *uint32, tell bool) {
+func (v *vi) nak(immediate *uint32, tell bool) {
 	if v.message.held != nil {
 		v.ended(immediate)
 	}
@@ -187,7 +186,7 @@ func (v *vi) request(h layout.ViaHeader) {
 	f.racing = f.racing || f.answers[0].bad
 }
 
-// answered is the arrival of a frame of a read response.
+// answered processes a frame of a read response.
 func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layout.Counter {
 	x, f := &v.message, &v.reliable.flow
 	total := uint32(h.Address() >> 32)
@@ -201,7 +200,7 @@ func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layo
 		}
 	}
 	if read == nil || read.errors != 0 || read.p.length != total {
-		v.refuse(nil, true)
+		v.nak(nil, true)
 		return layout.CounterReceiveNAKed
 	}
 	if first {
@@ -227,7 +226,7 @@ func (v *vi) answered(h layout.ViaHeader, payload []byte, first, last bool) layo
 	}
 	if last {
 		read.answered = true
-		f.advance(read.last + 1) // a response acknowledges its request
+		f.advance(read.last + 1) // a response also acknowledges its request
 		v.progress()
 	}
 	return layout.CounterReceiveFrame
@@ -241,7 +240,7 @@ func (f *flow) advance(number uint32) {
 	f.una = number
 	for len(f.answers) > 0 && f.answers[0].begun && int32(f.una-f.answers[0].last) > 0 {
 		f.answers = f.answers[1:]
-		f.racing = true // their slots become free in time
+		f.racing = true // their slots become free later
 	}
 }
 
@@ -254,7 +253,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 	switch {
 	case code <= layout.AcknowledgeCodeGap:
 		if at > span {
-			return // of a frame never sent, or long acknowledged
+			return // of a frame never sent, or acknowledged long ago
 		}
 		f.vague = f.vague || code == layout.AcknowledgeCodeGap && at < span
 		f.advance(number)
@@ -265,7 +264,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 			layout.AcknowledgeCodeRDMAProtection:   layout.DescriptorStatusRDMAProtectionErrorMask,
 			layout.AcknowledgeCodeTransport:        layout.DescriptorStatusTransportErrorMask,
 		}[code]
-		f.lost = true // unless it NAKs a request, which for a read can be behind its acknowledgement
+		f.lost = true // unless it NAKs a request: a read's NAK may come after its acknowledgement
 		for _, o := range f.own {
 			if at < span && int32(o.last-number) >= 0 || at >= span && o.read && !o.answered && o.last == number {
 				if o.errors == 0 {
@@ -282,7 +281,7 @@ func (v *vi) acknowledged(number uint32, code layout.AcknowledgeCode) {
 	v.progress()
 }
 
-// refusedBehind is how far a believed NAK may be behind the last acknowledged
+// refusedBehind is how far an accepted NAK may be behind the last acknowledged
 // number.
 const refusedBehind = 256
 
@@ -315,7 +314,7 @@ func (v *vi) progress() {
 	}
 }
 
-// settled updates the model: everything that can be sent was sent.
+// settled updates the model: every permitted frame was sent.
 func (v *vi) settled() {
 	f := &v.reliable.flow
 	f.racing = false

@@ -40,7 +40,7 @@ func (r *rig) traffic() *traffic {
 	return x
 }
 
-// post starts everything on a machine without waiting for any of it.
+// post starts all traffic of a machine without waiting for it.
 func (x *traffic) post(m *machine) {
 	i := m.thread.ID().Node
 	peer := x.vis[1-i][0].m
@@ -61,8 +61,8 @@ func (x *traffic) post(m *machine) {
 	m.write(layout.RegisterRawTransmitTailOffset, uint32(m.transmit.tail))
 }
 
-// `verify` checks a target after its card or its peer was reset: every byte is
-// the old one or that of the message.
+// verify checks a target after a reset of its card or of the peer: every byte
+// is the old one or that of the message.
 func (x *traffic) verify(node int) {
 	g, sent := x.target[node], x.sent[1-node]
 	got := g.bytes(0, g.length)
@@ -74,8 +74,8 @@ func (x *traffic) verify(node int) {
 	g.adopt(0, g.length)
 }
 
-// adoptCard accepts what a card may have written into descriptors, rings, raw
-// buffers and the command block before its reset.
+// adoptCard accepts the card's writes to descriptors, rings, raw buffers and
+// the command block before its reset.
 func (m *machine) adoptCard() {
 	frames := []uint32{m.command / pageBytes, m.transmit.base / pageBytes, m.receive.base / pageBytes}
 	for _, b := range m.receive.buffers {
@@ -92,9 +92,9 @@ func (m *machine) adoptCard() {
 	}
 }
 
-// Soft resets at random moments of heavy traffic: of one card, of the other, of
-// both. When a card reports that its reset is done, its memory is taken away
-// and overwritten at once, so one late access would end the run. Then it is
+// Soft resets at random moments of heavy traffic, of one card, the other, or
+// both. When a card reports the end of its reset, its memory is withdrawn and
+// overwritten at once, so a late access would end the run. Then the card is
 // started again, and everything must work.
 func TestSoftReset(t *testing.T) {
 	takesSeconds(t)
@@ -142,7 +142,7 @@ func softResets(r *rig, rounds uint64) {
 			})
 			m.start()
 		})
-		r.sleep(host.Millisecond) // the survivor's frames go to a card that knows none of its VIs
+		r.sleep(host.Millisecond) // the survivor's frames reach a card without their VIs
 		r.both(func(m *machine) { m.awaitQuiet() })
 		r.both(func(m *machine) {
 			n := m.thread.ID().Node

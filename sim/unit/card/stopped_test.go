@@ -23,7 +23,7 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// client is what a program has opened at its agent.
+// client holds everything that a program has opened at its agent.
 type client struct {
 	t      *host.Thread
 	h      *driver.Host
@@ -70,7 +70,7 @@ func (c *client) create() (driver.VI, error) {
 	return v, err
 }
 
-// connect retries while the peer does not wait yet.
+// connect retries until the peer waits.
 func (c *client) connect() error {
 	for left := 1000; ; left-- {
 		_, err := c.vi.Connect(c.t, driver.NodeMAC(1), "stopped", "", stoppedLimit)
@@ -83,8 +83,8 @@ func (c *client) connect() error {
 	}
 }
 
-// agentCommands are the operations of an agent, each on what open has made.
-// Those of connected start when the VI is connected.
+// agentCommands are the operations of an agent, each on the result of open. The
+// operations marked connected start when the VI is connected.
 var agentCommands = []struct {
 	name      string
 	connected bool
@@ -126,7 +126,7 @@ func peer(t *host.Thread, h *driver.Host) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	if _, _, err := t.Receive(host.Never); err != nil { // to learn whether one will come
+	if _, _, err := t.Receive(host.Never); err != nil { // reports whether one will come
 		return err
 	}
 	request, err := h.ConnectWait(t, c.nic.ID, "stopped", stoppedLimit)
@@ -141,8 +141,8 @@ func peer(t *host.Thread, h *driver.Host) error {
 }
 
 // The simulator's process is stopped for 3 s while a command of the agent is in
-// flight, in free mode. Nothing times out: the agent's limits are in simulated
-// time.
+// flight, in free mode. Nothing times out, because the agent's limits are in
+// simulated time.
 func TestStoppedSimulator(t *testing.T) {
 	takesSeconds(t)
 	const stopped = 3 * time.Second
@@ -206,7 +206,7 @@ func TestStoppedSimulator(t *testing.T) {
 	require.NoError(t, errors.Join(failed...))
 }
 
-// Other processes load the processors while programs work, in free mode.
+// Other processes load the CPUs while programs work, in free mode.
 func TestLoadedMachine(t *testing.T) {
 	if os.Getenv("HVIA_LONG") != "1" {
 		t.Skip("loads the machine for half a minute: HVIA_LONG=1")

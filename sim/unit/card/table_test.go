@@ -13,8 +13,7 @@ import (
 // slowSdram is the clock that strap SlowSdram requires.
 var slowSdram = map[string]int64{"SdramClockPeriod": params.SdramSlowClockPeriod}
 
-// The straps that take the translation table apart change times and nothing
-// else.
+// The straps of the translation table change only times.
 func TestTableStraps(t *testing.T) {
 	takesSeconds(t)
 	for _, c := range []struct {

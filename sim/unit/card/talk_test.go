@@ -29,7 +29,7 @@ var everyOperation = []operation{sends, writes, reads}
 
 const (
 	talkBytes  = 20_000
-	talkInbox  = 8 // messages that are received side by side
+	talkInbox  = 8 // receives posted at a time
 	talkLength = 9000
 	talkSend   = 5000
 )
@@ -38,7 +38,7 @@ type limits struct {
 	window, retryLimit, timeoutLog2 uint8
 }
 
-// talkers makes two VIs that each talk to the other, not connected yet. Their
+// talkers makes two VIs that send to each other, not connected yet. Their
 // completion queues are those of the two nodes, number plus one.
 func (r *rig) talkers(index [2]uint8, tag uint16, level layout.Reliability, c limits, queues [2]uint8) [2]*talk {
 	x := [2]*talk{{}, {}}
@@ -94,7 +94,7 @@ func (x *talk) await() {
 	}
 }
 
-// heard updates the model: they are complete, each once and in order.
+// heard updates the model: all messages are complete, each once and in order.
 func (x *talk) heard() {
 	v := x.from
 	for _, o := range v.reliable.own {
@@ -126,13 +126,13 @@ func (x *talk) hear(o *ownMessage) {
 	x.sink.expect(int(to.address-x.sink.address), x.library.bytes(int(o.p.remote.address-x.library.address), int(to.length)))
 }
 
-// ofTransport are those of the exact counters that depend on a reliable VI's
-// retransmissions and their times, and on how many acknowledgements are merged.
+// ofTransport are those exact counters that depend on a reliable VI's
+// retransmissions and their times, and on the merging of acknowledgements.
 var ofTransport = []layout.Counter{
 	layout.CounterTransmitMessage, layout.CounterTransmitFrame, layout.CounterTransmitAborted, layout.CounterMacTransmitFrame, layout.CounterMacReceiveFrame,
 }
 
-// lossy marks a node's counters as dependent on what the wire loses, too. The
+// lossy also excludes the counters of a node that depend on lost frames. The
 // counts of accepted, completed and reported messages stay exact.
 func (m *machine) lossy() {
 	m.inexact = append(slices.Clone(ofTransport), layout.CounterMacReceiveBad, layout.CounterReceiveOldSequence, layout.CounterReceiveOutOfOrder,

@@ -34,8 +34,8 @@ const (
 )
 
 // manyVIs makes the given number of VIs in each direction send messages of
-// mixed sizes at once. A fault on some of them must stop only these VIs'
-// messages.
+// mixed sizes at once. A fault on some of them must stop only the messages of
+// those VIs.
 func manyVIs(count int) func(r *rig) {
 	return func(r *rig) {
 		streams := make([]*stream, count)
@@ -83,7 +83,7 @@ func manyVIs(count int) func(r *rig) {
 				for _, i := range m.random.Perm(count) {
 					s := streams[i]
 					if s.fault != faultNone && s.fault <= remoteFaults && k > 0 {
-						continue // one error of each VI: more would not fit the card's slots
+						continue // one error per VI: more would exceed the card's slots
 					}
 					source, target := s.source[n], s.target[1-n]
 					length := m.random.IntN(min(source.length, target.length) + 1)
@@ -129,8 +129,8 @@ var mangles = []func(r *rig, d *descriptor){
 	func(r *rig, d *descriptor) { d.remote.handle ^= 1 << r.random.IntN(32) },
 }
 
-// badDescriptors posts descriptors, most of them with errors, on VIs of which
-// one is not connected.
+// badDescriptors posts descriptors, most of them with errors, on several VIs.
+// One VI is not connected.
 func badDescriptors(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		var streams [6]stream

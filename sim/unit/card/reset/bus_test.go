@@ -22,7 +22,7 @@ const resets = 40 // of the bus
 func resetBus(n *node) {
 	for range resets {
 		n.sleep(n.below(30 * host.Microsecond))
-		// Some strike during the one before, or while the card is configured.
+		// Some come during the one before, or while the card is configured.
 		for range 1 + n.random.IntN(2) {
 			n.check(n.thread.ResetBus(1 + n.below(4*host.Microsecond)))
 			n.sleep(n.below(6 * host.Microsecond))
@@ -30,9 +30,9 @@ func resetBus(n *node) {
 	}
 }
 
-// Another thread of the host continues its reads and writes while the bus is
-// reset repeatedly: each read completes soon, with or without a card that
-// answers, and writes without a card are lost.
+// Another thread of the host continues its reads and writes during repeated bus
+// resets. Each read completes soon, with or without a card that answers. Writes
+// without a card are lost.
 func TestHostAccessesInBusReset(t *testing.T) {
 	const answerLimit = 20 * host.Microsecond
 	seed := unit.Seed(t)
@@ -107,8 +107,8 @@ func TestHostAccessesInBusReset(t *testing.T) {
 	require.True(t, d.Reproducible)
 }
 
-// An invalid reset is rejected: a span out of range, a node whose kind has no
-// such line.
+// An invalid reset is rejected: a span out of range, or a node whose kind has
+// no RST#.
 func TestBusResetRefused(t *testing.T) {
 	program, err := sim.EchoSimulator(t.Context())
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 )
 
 // Bugs injected into the reset logic. All are in one simulator, because its
-// build takes a minute; a strap that the card does not use switches each of
-// them on.
+// build takes a minute. A strap that the card does not use enables each of
+// them.
 const firstFault = 16
 
 type plantedFault struct {
@@ -66,8 +66,8 @@ func TestPlantedFaults(t *testing.T) {
 	program, err := sim.Simulator(context.Background(), mutants...)
 	require.NoError(t, err)
 	const strikes = 60
-	// With all bugs switched off it must pass, so the failures below come from
-	// the bugs.
+	// With all bugs disabled it must pass, so the failures below come from the
+	// bugs.
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, blows(t, strikes)) })
 	for i, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reset_test strikes busy cards with all kinds of reset, RST# of the
-// bus, soft reset and ResetVI, at moments of all kinds, and requires a clean
-// start, new connections and verified transfers after each.
+// Package reset_test strikes busy cards with all kinds of reset: RST# of the
+// bus, soft reset and ResetVI, at many moments. After each it requires a clean
+// start, new connections and verified transfers.
 package reset_test
 
 import (
@@ -33,11 +33,11 @@ const (
 	regionLimit = 64
 	viCount     = 3
 	lookEvery   = 100 * host.Nanosecond
-	patience    = 50 * host.Millisecond // for what takes a few at most
+	patience    = 50 * host.Millisecond // for waits of a few ms at most
 )
 
-// viIndex are the indices of the VIs on the card: the same ones after every
-// reset, so that the new VIs meet what an old one left behind.
+// viIndex are the indices of the VIs on the card. They stay the same after
+// every reset, so that the new VIs would reveal old state.
 var viIndex = [viCount]uint32{0, 77, 255}
 
 // failure is the panic value of a node's methods: checks are everywhere.
@@ -59,7 +59,7 @@ func try(f func()) (err error) {
 	return nil
 }
 
-// shared is data that the two nodes exchange, each in its half; barriers
+// shared is data that the two nodes exchange, each in its half. Barriers
 // separate writing and reading.
 type shared struct {
 	mu    sync.Mutex
@@ -91,7 +91,7 @@ type node struct {
 	vis        [viCount]*vi
 	generation uint8
 	frames     uint32 // raw frames sent so far: each has a number
-	lost       uint32 // frames that the MAC had dropped at the last check
+	lost       uint32 // the MAC's dropped frames at the last check
 	tally      tally
 }
 
@@ -113,7 +113,8 @@ func (n *node) fail(format string, values ...any) {
 
 func (n *node) sleep(span host.Time) { n.check(n.thread.Sleep(span)) }
 
-// below is a random time under a limit, in picoseconds: no multiple of a clock.
+// below is a random time under a limit, in picoseconds, not a multiple of a
+// clock.
 func (n *node) below(limit host.Time) host.Time {
 	return host.Time(n.random.Int64N(int64(limit)))
 }
@@ -156,7 +157,7 @@ func (n *node) enable() {
 	n.check(n.card.Start(driver.NodeMAC(n.index), regionLimit))
 }
 
-// start brings up a card after a reset, with all that it had before.
+// start starts a card after a reset, with all its former memory.
 func (n *node) start() {
 	n.enable()
 	var err error
@@ -190,7 +191,7 @@ func (n *node) forget() {
 	}
 }
 
-// stateless are the registers that read 0 after a reset, whatever was before.
+// stateless are the registers that read 0 after every reset.
 var stateless = []struct {
 	name   string
 	offset uint32
@@ -308,8 +309,7 @@ func fillRaw(f []byte, node int, number uint32) {
 	pattern(body[4:], uint64(node)<<32|uint64(number))
 }
 
-// hear waits for the raw frame of that number; those before it may have been
-// lost.
+// hear waits for the raw frame of that number. Earlier ones may have been lost.
 func (n *node) hear(number uint32) {
 	left := n.thread.Countdown(patience)
 	for found := false; !found; n.sleep(host.Microsecond) {
@@ -342,7 +342,7 @@ func pattern(b []byte, key uint64) {
 	}
 }
 
-// config is what differs between runs. The zero value is a plain one.
+// config lists the differences between runs. The zero value is the plain run.
 type config struct {
 	straps  uint32
 	program string // a simulator with injected bugs

@@ -31,8 +31,8 @@ type moment int
 const (
 	anyTime       moment = iota
 	afterDoorbell        // a few clocks
-	afterCommand         // while the card carries one out, or at least a few clocks after it was posted
-	whileBooting         // after another reset of the card, or in the middle of it
+	afterCommand         // while the card executes one, or at least a few clocks after it was posted
+	whileBooting         // after or during another reset of the card
 	whileEnabling        // while the card configures its MAC
 	moments
 )
@@ -45,7 +45,8 @@ type blow struct {
 	at   host.Time // from the start of the round
 }
 
-// strikes is the number of resets in total: some moments take one to create.
+// strikes is the total number of resets: some moments require a reset to create
+// them.
 func (b blow) strikes() int {
 	if b.kind != strikeVI && (b.when == whileBooting || b.when == whileEnabling) {
 		return 2
@@ -55,15 +56,15 @@ func (b blow) strikes() int {
 
 func (b blow) affects(k int) bool { return b.kind != strikeVI || b.vi == k }
 
-// Largest distances to the moments.
+// Limits of the time to each moment.
 const (
 	trafficSpan = 400 * host.Microsecond
 	bootSpan    = 350 * host.Microsecond // the SDRAM's power-up wait and more
 	enableSpan  = 40 * host.Microsecond  // a few dozen transactions of the MAC's bus
 	nearSpan    = 4 * host.Microsecond
 	holdSpan    = 5 * host.Microsecond // of RST#
-	// card.md gives 330 clocks for a soft reset with BusMaster off; the rest is
-	// for the accesses that see it.
+	// card.md gives 330 clocks for a soft reset with BusMaster off. The rest is
+	// for the accesses that observe it.
 	offLimit = 12 * host.Microsecond
 )
 
@@ -72,7 +73,7 @@ func TestResets(t *testing.T) {
 }
 
 // The same with the straps that change how frames pass between the card and its
-// MAC: half a frame may be in the MAC when a reset strikes.
+// MAC: at the reset the MAC may contain half a frame.
 func TestResetsWithStraps(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -144,7 +145,7 @@ func (n *node) load() {
 	}
 }
 
-// survive continues while the peer is struck, and closes the lost connections.
+// survive continues while the peer is reset, and closes the lost connections.
 func (n *node) survive(b blow) {
 	n.sleep(b.at / 2)
 	n.load()
@@ -202,7 +203,7 @@ func (n *node) someCommand(v *vi) {
 	}
 }
 
-// resetCard strikes this node's card and brings it up again.
+// resetCard resets this node's card and starts it again.
 func (n *node) resetCard(b blow) {
 	n.approach(b)
 	switch b.when {
@@ -214,7 +215,7 @@ func (n *node) resetCard(b blow) {
 		} else {
 			n.resetBus()
 			if b.kind != strikeBus {
-				n.found() // before, there is no register to write to
+				n.found() // before that the register does not exist
 			}
 			n.sleep(n.below(bootSpan))
 		}
@@ -249,7 +250,7 @@ func (n *node) strike(kind strikeKind) {
 	}
 	n.forget()
 	if kind == strikeOff {
-		// From here on any transfer from before the reset goes to memory
+		// From here on any transfer from before the reset would access memory
 		// outside the card's.
 		n.check(n.thread.Write(command, n.command()|layout.PciConfigCommandMasterEnableMask))
 		n.sleep(n.below(nearSpan))
@@ -259,15 +260,14 @@ func (n *node) strike(kind strikeKind) {
 // command is the address of the command register in configuration space.
 const command = layout.PciConfigBase + layout.PciConfigCommandOffset
 
-// command reads that register without the status bits, which are cleared by
-// writing 1.
+// command reads that register without the status bits, which writing 1 clears.
 func (n *node) command() uint32 {
 	v, err := n.thread.Read(command)
 	n.check(err)
 	return v & 0xffff
 }
 
-// resetBus asserts RST#. Not even the access on the bus completes after it.
+// resetBus asserts RST#, which also cuts off the access on the bus.
 func (n *node) resetBus() {
 	n.check(n.thread.ResetBus(1 + n.below(holdSpan)))
 	n.forget()
@@ -283,8 +283,8 @@ func (n *node) askSoft() {
 	n.check(n.thread.Write(layout.PciBar0Base+layout.RegisterControlOffset, layout.RegisterControlSoftResetMask))
 }
 
-// resetVI strikes one VI. After the command nothing of it may be touched,
-// although its memory is still registered; the other VIs continue.
+// resetVI resets one VI. After the command its memory must not be accessed,
+// although it is still registered. The other VIs continue.
 func (n *node) resetVI(b blow) {
 	n.approach(b)
 	v := n.vis[b.vi]
@@ -321,7 +321,7 @@ func (n *node) connect(which func(k int) bool) {
 }
 
 // verify sends on all VIs and on the raw port, both ways, and compares
-// everything that arrived since the last time.
+// everything that arrived since the last call.
 func (n *node) verify() {
 	for _, v := range n.vis {
 		v.writeNext()
@@ -348,8 +348,7 @@ func (n *node) verify() {
 	n.meet()
 }
 
-// Whether idle clocks are skipped or simulated must make no difference, in
-// resets neither.
+// Skipping idle clocks must make no difference, during resets too.
 func TestRepeatable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates every clock")

@@ -37,7 +37,7 @@ type queue struct {
 
 type vi struct {
 	n      *node
-	k      int // which of the node's VIs
+	k      int // the VI's number in the node
 	index  uint32
 	tag    uint16
 	buffer *mem.Buffer
@@ -76,7 +76,7 @@ func (v *vi) command(op layout.CommandOpcode, state layout.VIState, own end) {
 
 func (v *vi) create() { v.command(layout.CommandOpcodeCreateVI, layout.VIStateIdle, end{}) }
 
-// disconnect makes the card flush posted descriptors, and checks that it did.
+// disconnect makes the card flush posted descriptors, and checks the flush.
 func (v *vi) disconnect() {
 	v.command(layout.CommandOpcodeDisconnectVI, layout.VIStateIdle, end{})
 	for _, q := range []*queue{&v.send, &v.receive} {
@@ -88,7 +88,7 @@ func (v *vi) disconnect() {
 	}
 }
 
-// offer publishes for the peer how to connect.
+// offer publishes the connection data for the peer.
 func (v *vi) offer() end {
 	n := v.n
 	n.generation++
@@ -100,7 +100,7 @@ func (v *vi) offer() end {
 	return e
 }
 
-// connect connects to what the peer has published, with receives posted.
+// connect connects to the peer's published VI, with receives posted.
 func (v *vi) connect(own end) {
 	v.n.shared.mu.Lock()
 	v.peer = v.n.shared.ends[1-v.n.index][v.k]
@@ -194,8 +194,7 @@ func (v *vi) tell() {
 	s.count[v.n.index][v.k] = struct{ sent, wrote int }{v.sent, v.wrote}
 }
 
-// sentAll waits until everything posted for sending has completed without
-// error.
+// sentAll waits until all posted sends have completed without error.
 func (v *vi) sentAll() {
 	for i := max(0, v.send.posted-ringSlots); i < v.send.posted; i++ {
 		d := v.descriptor(&v.send, i)
@@ -211,8 +210,8 @@ func (v *vi) awaitDone(what string, d *vipl.Descriptor) {
 	v.n.await(what, v.buffer.Physical(nil, at, 4)[0], v.buffer.Bytes()[at:at+4], func(s uint32) bool { return vipl.DescriptorStatus(s)&vipl.DescriptorDone != 0 })
 }
 
-// `verify` waits for everything that the peer has sent and compares every byte.
-// The peer's last message comes after its last write.
+// verify waits for all messages of the peer and compares every byte. The peer's
+// last message comes after its last write.
 func (v *vi) verify() {
 	n := v.n
 	n.shared.mu.Lock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stray_test injects bugs into the card that make it touch host memory
+// Package stray_test injects bugs into the card that make it access host memory
 // outside the frames in use, and checks that the simulator stops the run.
 package stray_test
 
@@ -61,7 +61,7 @@ func write(ctx context.Context, program string, straps uint32) error {
 		}})
 }
 
-// The card without bugs does the transfer, so the bugs below stop it.
+// The card without bugs completes the transfer, so the bugs below stop it.
 func TestNoFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card")
@@ -71,8 +71,8 @@ func TestNoFault(t *testing.T) {
 	require.NoError(t, write(ctx, "", 0))
 }
 
-// Both bugs are in one simulator, because a build takes a minute; a strap that
-// the card does not use switches each on.
+// Both bugs are in one simulator, because a build takes a minute. A strap that
+// the card does not use enables each.
 func TestStrayAccessStopsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a separate simulator")
