@@ -9,9 +9,9 @@ import (
 	"hvia/host"
 )
 
-// AttachProtocol attaches a protocol of the kernel, besides M-VIA: it gets the
-// frames of its EtherTypes, and its timers run. ErrUnsupported if the host has
-// no plain NIC, ErrInUse if an EtherType is taken.
+// AttachProtocol attaches a protocol to the kernel, besides M-VIA. The agent
+// passes it the frames of its EtherTypes and runs its timers. ErrUnsupported if
+// the host has no plain NIC, ErrInUse if an EtherType is taken.
 func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 	m := h.kernel()
 	if m == nil {
@@ -19,7 +19,7 @@ func (h *Host) AttachProtocol(t *host.Thread, p Protocol) (Link, error) {
 			h.node, h.device, DeviceMvia, call.ErrUnsupported)
 	}
 	h.Agent.OfferProtocol(t.ID().Rank, p)
-	// Not here: the agent may not have brought the NIC up yet.
+	// The agent attaches it, because the NIC may not be up yet.
 	if _, err := h.call(t, &call.Request{Op: call.OpAttach}); err != nil {
 		return nil, err
 	}

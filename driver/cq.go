@@ -48,9 +48,9 @@ func (h *Host) ring(r call.Reply) (*mem.Buffer, error) {
 	return h.memory.Adopt(r.Address, int(r.Length))
 }
 
-// Resize gives the completion queue another ring, and returns the number of
-// entries written to the old one, modulo 2^16. The caller reaps these from the
-// old ring, which stays until the next Resize or Destroy.
+// Resize replaces the completion queue's ring, and returns the number of
+// entries written to the old one, modulo 2^16. The caller reaps them from the
+// old ring, which exists until the next Resize or Destroy.
 func (c *CQ) Resize(t *host.Thread, entries int) (ring *mem.Buffer, written uint16, err error) {
 	q := c.request(call.OpResizeCQ)
 	q.Length = uint64(max(entries, 0))

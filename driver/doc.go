@@ -2,7 +2,7 @@
 
 // Package driver is the host side below VIPL: the kernel agent of each node,
 // which owns the card, its translation table, its VIs and the connection
-// protocol, and what a process may ask of it. Package card has the registers.
+// protocol, and the calls of a process to it. Package card has the registers.
 // With the device "mvia" a host has a plain Ethernet NIC instead of the card,
 // and its agent implements VIA in software; other protocols of the kernel
 // attach to that NIC with Host.AttachProtocol.

@@ -21,13 +21,12 @@ type GuestConfig struct {
 	FirstRank int
 	Ranks     int
 	Entry     Entry          // what the agent prepared
-	Costs     host.CostModel // of the process's own work
+	Costs     host.CostModel // of work in the process
 	Logger    *slog.Logger   // nil = silent
 }
 
-// NewGuest creates the host side of a process that entered at a resident agent.
-// fabric.Join calls it for programs; only those with another fabric call it
-// directly.
+// NewGuest creates the host side of a process of a resident agent. fabric.Join
+// calls it; programs on another fabric call it directly.
 func NewGuest(c GuestConfig) (*Host, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -63,8 +62,8 @@ func (h *Host) EndGuest(why error) {
 }
 
 // LeaveFabric releases everything that the process has on the card, in the
-// order of simulated time. If it fails, the end of the process does so, outside
-// of that order.
+// order of simulated time. If it fails, the end of the process releases
+// everything, outside of that order.
 func (h *Host) LeaveFabric(t *host.Thread) error {
 	if h.Agent != nil {
 		return fmt.Errorf("driver: leave the fabric from node %d: this process has its agent to itself: %w", h.node, errors.ErrUnsupported)

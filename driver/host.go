@@ -126,7 +126,7 @@ func (h *Host) callFor(t *host.Thread, q *call.Request, l host.Layer, cost host.
 	slot := h.client.Replies.Bytes()[offset : offset+call.ReplySlot]
 	wait := host.Poll{Ranges: h.client.Replies.Physical(nil, offset, 4), Timeout: host.Never}
 	if !t.Timed() {
-		wait.Timeout = host.Second // to check that the agent still runs
+		wait.Timeout = host.Second // then check that the agent still runs
 	}
 	for {
 		ok, err := t.Poll(wait, func() bool { return mem.LoadUint32(slot) == q.ID })
@@ -184,7 +184,7 @@ func (h *Host) Free(t *host.Thread, b *mem.Buffer) error {
 	return err
 }
 
-// swept unmaps memory that the agent has freed.
+// swept unmaps memory freed by the agent.
 func (h *Host) swept() {
 	if h.Agent == nil {
 		h.memory.Sweep()
@@ -384,7 +384,7 @@ func (v VI) Query(t *host.Thread) (layout.VIState, VIAttributes, error) {
 }
 
 // Disconnect makes a VI idle. When it returns, the card has flushed everything
-// posted on it and holds no more of its work.
+// posted on it and has no more work of it.
 func (v VI) Disconnect(t *host.Thread) error {
 	_, err := v.host.call(t, v.request(call.OpDisconnect))
 	return err

@@ -8,7 +8,7 @@ import (
 	"hvia/layout"
 )
 
-// What the kernel agent takes and returns, as its clients name it.
+// Types of the kernel agent for its clients.
 type (
 	AsyncError    = call.AsyncError
 	RemoteError   = call.RemoteError

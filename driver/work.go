@@ -15,8 +15,8 @@ type WorkQueue interface {
 	// Post lets put link a descriptor into the queue and announce it with ring.
 	// ring takes no time and does not wait, so put may hold a lock during it.
 	Post(t *host.Thread, d any, put Put) error
-	// Reap completes sends whose end only the kernel sees. It returns false if
-	// the device writes every completion itself.
+	// Reap completes sends whose end only the kernel can detect. It returns
+	// false if the device writes every completion itself.
 	Reap(t *host.Thread) (bool, error)
 	// Wait starts a wait for a completion. With sleep it does not poll.
 	Wait(sleep bool) Wait
@@ -33,14 +33,14 @@ type Wait interface {
 	// Polls must be called before each poll, so that a later change ends the
 	// next Block.
 	Polls()
-	// Sleeps reports whether an elapsed timeout needs no second poll.
+	// Sleeps reports whether the wait needs no further poll after its timeout.
 	Sleeps() bool
 	// Block returns when another poll may succeed.
 	Block(t *host.Thread, left func() host.Time, await Await) error
 }
 
-// Await waits until there may be a completion and reports whether that took
-// time. It polls memory unless blocked; with woken it checks only woken.
+// Await waits until there may be a completion, and reports whether it took
+// time. It polls memory unless blocked; if woken is given, it checks only that.
 type Await func(timeout host.Time, blocked bool, woken func() bool) (slept bool, err error)
 
 // WorkQueue returns the device's side of the VI's send or receive queue.
@@ -120,7 +120,7 @@ func (polling) Block(_ *host.Thread, left func() host.Time, await Await) error {
 type sleeper struct {
 	host  *Host
 	at    Notifier
-	armed bool   // when the count was since
+	armed bool   // at the count since
 	since uint32 // count of notifications at the arming
 	count uint32 // before the last poll
 }
@@ -128,8 +128,8 @@ type sleeper struct {
 func (s *sleeper) Polls()       { s.count = s.at.Count() }
 func (s *sleeper) Sleeps() bool { return true }
 
-// Block arms, or, if the caller has polled since then, waits until the count
-// has changed. A notification disarms.
+// The first Block arms. After the caller's next poll, Block waits until the
+// count changes. A notification disarms.
 func (s *sleeper) Block(t *host.Thread, left func() host.Time, await Await) error {
 	if !s.armed || s.since != s.count {
 		s.armed, s.since = true, s.count

@@ -16,7 +16,7 @@ const (
 	ringEntries  = 1 << ringLog2
 	ringBuffer   = mem.PageBytes / 2 // a frame buffer; a page has two, none crosses a page
 	listEntries  = mem.PageBytes / 4 // page addresses in one command
-	tableUses    = 4                 // registrations of each frame of a node that fit a table in host memory
+	tableUses    = 4                 // capacity of a table in host memory: registrations per frame of the node
 	statusOffset = layout.CommandStatusOffset
 )
 
@@ -47,8 +47,8 @@ type Card struct {
 
 	identity Identity
 	command  *mem.Buffer // command block
-	list     *mem.Buffer // page list of a command
-	level1   *mem.Buffer // of a translation table in host memory
+	list     *mem.Buffer // page addresses of a command
+	level1   *mem.Buffer // translation table in host memory
 	level2   *mem.Buffer
 	transmit ring
 	receive  ring
@@ -233,15 +233,15 @@ func (c *Card) stop() error {
 	if err := c.Write(layout.RegisterControlOffset, layout.RegisterControlSoftResetMask); err != nil {
 		return err
 	}
-	// Reads 1 until the host bus is idle and the card is reset.
+	// The bit reads 1 until the host bus is idle and the card is reset.
 	if err := await(c.thread, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask, 0); err != nil {
 		return err
 	}
 	return c.release()
 }
 
-// Release frees the rings of a card that Thread.ResetBus has reset, from the
-// instant of that call on.
+// Release frees the rings of a card after Thread.ResetBus. It may be called at
+// once.
 func (c *Card) Release() error {
 	if err := c.release(); err != nil {
 		return fmt.Errorf("driver: release the memory of the card of node %d: %w", c.thread.ID().Node, err)
@@ -297,7 +297,7 @@ func (c *Card) Command(op layout.CommandOpcode, fill func(layout.Command)) (uint
 	return b.Detail(), nil
 }
 
-// Enter writes a registration into the card: level 2 in pieces of a page's
+// Enter writes a registration into the card. Level 2 goes in pieces of one page
 // list, the level-1 entry with the last piece.
 func (c *Card) Enter(g att.Registration) error {
 	list, at := g.Level2, g.Entry.Level2Address
@@ -365,7 +365,7 @@ func (c *Card) Send(frame []byte) error {
 	return c.Write(layout.RegisterRawTransmitTailOffset, uint32(r.tail))
 }
 
-// Receive calls take with every frame in the receive ring and returns the
+// Receive passes every frame in the receive ring to take and returns the
 // entries to the card.
 func (c *Card) Receive(take func(frame []byte)) error {
 	r := &c.receive

@@ -24,9 +24,9 @@ var (
 	ErrDeadline = errors.New("the device did not respond in time")
 )
 
-// Limits of waits for a device, in simulated time. This holds in free mode too,
-// where the simulator's process may get no processor for a while. They are far
-// above the slowest command, so that only a dead device exceeds them.
+// Limits of waits for a device, far above its slowest command. They are
+// simulated time in free mode too, where the simulator's process may get no
+// processor for a while.
 const (
 	CommandLimit = host.Second
 	readyLimit   = host.Second
@@ -76,7 +76,7 @@ func await(t *host.Thread, offset, mask, want uint32) error {
 	}
 }
 
-// words returns an address as registers MacLow and MacHigh hold it.
+// words returns the values of registers MacLow and MacHigh for an address.
 func words(mac layout.MAC) []uint32 {
 	return []uint32{uint32(mac[0]) | uint32(mac[1])<<8 | uint32(mac[2])<<16 | uint32(mac[3])<<24, uint32(mac[4]) | uint32(mac[5])<<8}
 }

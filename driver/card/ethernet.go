@@ -22,9 +22,9 @@ const (
 const nicCauses = layout.RegisterInterruptStatusRawReceiveMask | layout.RegisterInterruptStatusRawTransmitMask
 
 // Ethernet is a plain NIC as its kernel agent drives it: registers and rings.
-// Any thread of the node may call Transmit, Reap and Counter; the rest is for
-// one thread. In timed mode a node's threads take turns; in free mode a lock
-// guards the rings, and is never held during a wait.
+// Any thread of the node may call Transmit, Reap and Counter; one thread makes
+// all other calls. In timed mode a node's threads take turns; in free mode a
+// lock guards the rings, and is never held during a wait.
 type Ethernet struct {
 	memory *mem.Memory
 	costs  host.CostModel
@@ -37,10 +37,10 @@ type Ethernet struct {
 	transmit struct {
 		entries, heads *mem.Buffer
 		base           uint32   // physical address of entry 0
-		frames         []queued // not yet found read, in order
+		frames         []queued // not yet known to be read, in order
 		next, tail     uint32   // entries returned and entries filled, both ever increasing
 		told           uint32   // tail as last written to the NIC
-		telling        bool     // a thread is writing it
+		telling        bool     // a thread is writing the tail
 	}
 	receive struct {
 		entries, frames *mem.Buffer
@@ -107,7 +107,7 @@ func (e *Ethernet) start(t *host.Thread, mac layout.MAC) error {
 		entry.SetAddress(rx.frames.Physical(nil, i*nicBuffer, 1)[0].Address)
 		entry.SetLength(nicBuffer)
 	}
-	// A full ring would look empty, so the driver keeps one entry.
+	// The driver leaves one entry unused: a full ring would look empty.
 	for _, w := range []struct {
 		offset uint32
 		values []uint32
@@ -141,8 +141,8 @@ func (e *Ethernet) allocate() error {
 	return nil
 }
 
-// Stop ends the NIC's accesses to host memory and frees its rings. Frames that
-// it has not read are lost; their memory is free, so their done is called.
+// Stop ends the NIC's accesses to host memory and frees its rings. Unread
+// frames are lost; Stop calls their done, because their memory is free.
 func (e *Ethernet) Stop(t *host.Thread) error {
 	err := e.write(t, layout.RegisterControlOffset, layout.RegisterControlSoftResetMask)
 	if err == nil {
@@ -188,10 +188,9 @@ func ringEntry(b *mem.Buffer, i int) layout.RawEntry {
 }
 
 // Transmit sends one frame, as Link.Transmit does. The ranges must be in frames
-// that are in use (pinned). In the interrupt service it spends its work there.
-// If the NIC reads nothing for 100 ms while the ring is full, that is an error
-// and not a lost frame: its wire takes a frame every 12 us, whatever the
-// receiver does, so the NIC must be broken.
+// that are in use (pinned). In the interrupt service it charges its work to the
+// service. It returns an error if the NIC reads nothing for 100 ms while the
+// ring is full: the wire takes a frame every 12 us, so the NIC must be broken.
 func (e *Ethernet) Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error {
 	if err := e.queue(t, head, body, done); err != nil {
 		return fmt.Errorf("driver: send a frame through the plain NIC of node %d: %w", t.ID().Node, err)
@@ -362,10 +361,10 @@ func (e *Ethernet) read() (f queued, ok bool, err error) {
 	return f, true, err
 }
 
-// Service is the interrupt service without its entry: it reads and clears the
-// causes, completes the frames that were read, and passes received frames to
-// take until there are none. take must not keep the bytes. Its error ends the
-// service.
+// Service is the interrupt service without the cost of its entry. It reads and
+// clears the causes, completes the frames that the NIC has read, and passes
+// received frames to take until there are none. take must not keep the bytes;
+// its error ends the service.
 func (e *Ethernet) Service(t *host.Thread, take func(frame []byte) error) error {
 	e.serve(t)
 	defer e.serve(nil)
@@ -382,8 +381,8 @@ func (e *Ethernet) serve(t *host.Thread) {
 }
 
 func (e *Ethernet) service(t *host.Thread, take func(frame []byte) error) error {
-	// The read completes behind the write, so the NIC has cleared the causes: a
-	// later store raises one again, an earlier one is seen below.
+	// The read completes after the write, so the NIC has cleared the causes: a
+	// frame stored later raises one again, an earlier one is found below.
 	if err := e.write(t, layout.RegisterInterruptStatusOffset, nicCauses); err != nil {
 		return err
 	}

@@ -17,10 +17,10 @@ type Card struct {
 	ID           uint32 // value of register ID
 	LayoutHash   uint64
 	Capability   uint32
-	Dead         bool // takes commands and never completes them
+	Dead         bool // accepts commands and never completes them
 	FailOpcode   layout.CommandOpcode
 	FailStatus   layout.CommandStatus // if not 0, status of commands of FailOpcode
-	FailAfter    int                  // number of them that succeed first
+	FailAfter    int                  // such commands that succeed first
 	CommandCount map[layout.CommandOpcode]int
 
 	f      *Fabric
@@ -34,10 +34,10 @@ type Card struct {
 	ready  []softvia.QueueID // queues with descriptors to fetch, in turn
 	listed map[softvia.QueueID]bool
 
-	asyncErrors   []uint32 // queued, as AsyncErrorInfo shows them
+	asyncErrors   []uint32 // queued, as read from AsyncErrorInfo
 	asyncOverflow bool
 	asyncCount    uint32
-	notified      []uint32 // queued notifications, as NotifyInfo shows them; each at most once
+	notified      []uint32 // queued notifications, as read from NotifyInfo; each at most once
 }
 
 // nobody is the thread type of a card's engine: a card has no threads.
@@ -85,8 +85,7 @@ func (c *Card) nextAsync() uint32 {
 	return word
 }
 
-// notify queues an armed notification that has come, unless it is queued
-// already.
+// notify queues an armed notification unless it is already queued.
 func (c *Card) notify(kind layout.NotifyKind, index int) {
 	word := uint32(index)<<layout.RegisterNotifyInfoIndexLsb | uint32(kind)<<layout.RegisterNotifyInfoKindLsb | layout.RegisterNotifyInfoValidMask
 	if !slices.Contains(c.notified, word) {

@@ -23,8 +23,7 @@ import (
 	"hvia/sim/bridge"
 )
 
-// Delays of the fake hardware. They only have to differ from 0, so that causes
-// precede effects.
+// Delays of the fake hardware, not 0, so that causes precede effects.
 const (
 	registerDelay = 500 * host.Nanosecond
 	deviceDelay   = 1 * host.Microsecond
@@ -49,7 +48,7 @@ type Fabric struct {
 	wanted  int // threads that must attach before time starts
 	running int
 	events  eventQueue
-	turn    []*port // their waits end now, behind another thread of their node
+	turn    []*port // their waits end now, after another thread of their node
 	serial  int
 	stopped error
 }
@@ -254,7 +253,7 @@ func (p *port) Park(ctx context.Context, w bridge.Wait) (bridge.Wake, error) {
 	case <-ctx.Done():
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if p.waiting { // else the wake was faster, and is lost with the call
+		if p.waiting { // otherwise the wake came first and is lost with the call
 			p.waiting = false
 			f.running++
 		} else {

@@ -11,7 +11,7 @@ import (
 	"hvia/host/mem"
 )
 
-// Frames of a node's resident agent, and of each bank behind them.
+// Frames of a node's resident agent, and of each of the banks that follow.
 const (
 	agentFrames = 1024
 	bankFrames  = 1024
@@ -33,8 +33,7 @@ func (f *Fabric) Resident(ctx context.Context, node int, c driver.HostConfig) (*
 	return driver.StartHost(t, c)
 }
 
-// Member is a process that has entered at an agent, with both sides of its
-// bank.
+// Member is a process of an agent, with both sides of its bank.
 type Member struct {
 	ID     int
 	First  int // rank of its first thread

@@ -22,7 +22,7 @@ func (c *Card) doorbell(offset uint32, data []uint32) {
 	c.engine.Ring(nobody{}, id, uint64(data[1])<<32|uint64(data[0]), data[2])
 }
 
-// list adds a queue to the ready list if it has something to fetch.
+// list adds a queue to the ready list if it has a descriptor to fetch.
 func (c *Card) list(id softvia.QueueID) {
 	if c.engine.Ready(id) && !c.listed[id] {
 		if c.listed == nil {

@@ -15,9 +15,8 @@ import (
 // Epoch is the time.Time of virtual time 0, for deadlines.
 var Epoch = time.Date(2001, time.October, 8, 0, 0, 0, 0, time.UTC)
 
-// At returns the time.Time of an instant of virtual time, for Conn.SetDeadline,
-// rounded up to nanoseconds: at a deadline made from an instant, that instant
-// has come.
+// At returns the time.Time of an instant of virtual time, for Conn.SetDeadline.
+// It rounds up to nanoseconds, so a deadline is never before its instant.
 func At(t host.Time) time.Time {
 	return Epoch.Add(time.Duration((t-1)/host.Nanosecond + 1))
 }

@@ -15,7 +15,7 @@
 //
 // The stack's work at an instant depends only on the frames, calls and timers
 // up to then: they run one at a time, each until every goroutine of the stack
-// is idle. So a run repeats to the bit.
+// is idle. So a run is reproducible bit for bit.
 //
 // The stack has no delayed acknowledgements: a separate frame acknowledges
 // every received segment with data, unless data in the other direction at the

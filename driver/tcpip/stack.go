@@ -109,8 +109,8 @@ type socket struct {
 
 func (k *socket) state() tcp.EndpointState { return tcp.EndpointState(k.ep.State()) }
 
-// is reports whether one of some events is pending; the stack may report others
-// too.
+// is reports whether one of the given events is pending; the stack may report
+// others too.
 func (k *socket) is(e waiter.EventMask) bool { return k.ep.Readiness(e)&e != 0 }
 
 type sleeper struct {
@@ -238,8 +238,8 @@ func (s *Stack) Counters() Counters {
 	}
 }
 
-// settle waits, in wall time, until all goroutines of the stack are idle: that
-// is only when their queues are empty.
+// settle waits, in wall time, until all goroutines of the stack are idle, which
+// they are only when their queues are empty.
 func (s *Stack) settle() {
 	s.net.Pause()
 	s.net.Resume()
@@ -299,9 +299,9 @@ func (s *Stack) publish(t *host.Thread, ranks []int) error {
 // of other threads endlessly.
 const turn = 64
 
-// flush sends the waiting frames, unless another thread of the node does so
-// already: that thread sends these too, in order. The agent, or the next thread
-// that calls, sends what is left after its turn.
+// flush sends the waiting frames. If another thread of the node is already
+// sending, that thread sends these too, in order. The agent or the next calling
+// thread sends what remains after a turn.
 func (s *Stack) flush(t *host.Thread) error {
 	s.mu.Lock()
 	if s.sending {
@@ -314,7 +314,7 @@ func (s *Stack) flush(t *host.Thread) error {
 			s.sending = false
 			s.mu.Unlock()
 			if t.ID().Rank == driver.AgentRank {
-				return nil // it asks for the deadline next
+				return nil // the agent asks for the deadline next
 			}
 			return s.nic.Reschedule(t)
 		}

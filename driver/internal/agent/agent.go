@@ -48,8 +48,8 @@ type Agent struct {
 	quota    Quota                                     // of each process
 	random   host.SplitMix                             // initial sequence numbers
 	frames   int                                       // of the node
-	programs int                                       // that have not left yet
-	resident bool                                      // stays when no program is left
+	programs int                                       // programs that have not left
+	resident bool                                      // runs on without programs
 	offers   [call.ReplySlots]atomic.Pointer[Protocol] // of the threads that call AttachProtocol
 	config   Config
 	client   call.Client // the programs of this process, unless the agent is resident
@@ -75,7 +75,7 @@ type vi struct {
 	lost       bool     // the loss of this connection, or the last one, was reported to the program
 	queues     [2]uint8 // completion queues of send and receive queue: number plus one, 0 = none
 	armed      [2]bool  // a thread may wait for a notification of the send or receive queue
-	generation uint32   // counts creations and connections; its low 8 bits are on the wire
+	generation uint32   // counts creations and connections; frames carry its low 8 bits
 	created    uint32   // generation at creation, part of the library's handle
 	nic        uint32
 	tag        uint16
@@ -130,15 +130,16 @@ func (a *Agent) start(regions int) error {
 	cookie ^= host.SplitMix(a.now())
 	timing := connect.DefaultTiming
 	if !a.thread.Timed() {
-		// In wall time the simulated fabric is far slower than a real one.
+		// The simulated fabric is far slower than a real one in wall time.
 		timing.First, timing.Limit = int64(50*host.Millisecond), int64(host.Second)
 	}
 	a.engine = connect.New(a.mac, cookie.Next(), timing, a)
 	return nil
 }
 
-// serve works until all programs have left and no connection work is left. In
-// any case it then answers the requests that remain.
+// serve runs until all programs have left and no connection work remains.
+// Before it returns, also with an error, it replies to the requests in the
+// mailbox.
 func (a *Agent) serve() error {
 	err := a.loop()
 	if err == nil {
@@ -211,7 +212,7 @@ func (a *Agent) close() error {
 	return a.device.stop()
 }
 
-// Answers the requests that are left in the mailbox.
+// Replies to the requests in the mailbox.
 func (a *Agent) refuse(why error) {
 	for {
 		m, ok, err := a.thread.Receive(0)
@@ -245,7 +246,7 @@ func (a *Agent) message(from host.ThreadID, data []byte) {
 	}
 	q, err := call.Decode(data)
 	if err != nil {
-		// Its ID, if it has one, cannot be trusted.
+		// Its ID, if any, cannot be trusted.
 		a.log.Warn("dropped a malformed request", "thread", from, "error", err)
 		return
 	}
@@ -464,7 +465,7 @@ func (a *Agent) closeNIC(n *nic) {
 	a.showErrors(n)
 }
 
-// note handles an error of work without a requester.
+// note handles an error of work that no program requested.
 func (a *Agent) note(what string, err error) {
 	if err == nil {
 		return

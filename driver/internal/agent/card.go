@@ -16,7 +16,7 @@ import (
 type cardDevice struct {
 	agent    *Agent
 	card     *card.Card
-	linkDown bool // according to the card's events
+	linkDown bool // by the card's events
 }
 
 var _ device = (*cardDevice)(nil)
@@ -77,7 +77,7 @@ func (d *cardDevice) queueCommand(op layout.CommandOpcode, index int, address, l
 	})
 }
 
-// arm reads a register behind the write: the read completes after the card's
+// arm reads a register after the write: the read completes after the card's
 // earlier writes.
 func (d *cardDevice) arm(kind layout.NotifyKind, index int) error {
 	if err := d.card.Write(layout.RegisterNotifyArmOffset,
@@ -152,7 +152,7 @@ func (d *cardDevice) link(down bool) call.AsyncError {
 // causes errors endlessly cannot hold the agent here.
 func (d *cardDevice) asyncErrors() (waiting []call.AsyncError, dropped [layout.AsyncErrorDroppedWords]uint32, err error) {
 	overflow := false
-	// All are taken before the first is handled, which frees slots for more.
+	// Handling the first one frees slots for more, so take all before.
 	for len(waiting) < layout.AsyncErrorSlots {
 		info, err := d.card.Read(layout.RegisterAsyncErrorInfoOffset)
 		if err != nil {

@@ -131,7 +131,7 @@ func (a *Agent) destroyCQ(index int) error {
 			return err
 		}
 	}
-	// A notification may still come; it is shown to this process.
+	// A late notification must still go to this process.
 	a.cqs[index] = cq{process: c.process, generation: c.generation}
 	return nil
 }
@@ -165,8 +165,8 @@ func (a *Agent) tie(queues [2]uint8, by int) {
 	}
 }
 
-// arm has the card notify of the next completion of a work queue, or entry of a
-// completion queue.
+// arm requests a notification of the next completion of a work queue, or of the
+// next entry of a completion queue.
 func (a *Agent) arm(n *nic, q *call.Request) error {
 	kind := layout.NotifyKind(q.Kind)
 	switch kind {
@@ -186,8 +186,8 @@ func (a *Agent) arm(n *nic, q *call.Request) error {
 	return a.device.arm(kind, int(q.Object))
 }
 
-// raise wakes threads that wait for a notification: it came, or another event
-// requires a poll.
+// raise wakes the threads that wait for a notification, for the notification or
+// another event that requires a poll.
 func (a *Agent) raise(kind layout.NotifyKind, index int) {
 	nic, p := uint32(0), (*process)(nil)
 	switch {

@@ -46,8 +46,8 @@ type device interface {
 	enter(g att.Registration) error
 	remove(h att.Handle) error
 	// change modifies a registration's tag and rights, in the agent's table
-	// too. It reports whether the region is gone, which it may be after an
-	// error.
+	// too. It reports whether the region no longer exists, which is possible
+	// after an error.
 	change(h att.Handle, tag uint16, rights uint8) (gone bool, err error)
 	viCommand(op layout.CommandOpcode, index int, fill func(layout.VIContext)) error
 	// queueCommand executes a completion queue command, Create and Resize with
@@ -59,9 +59,9 @@ type device interface {
 	arm(kind layout.NotifyKind, index int) error
 	// send puts a frame on the wire. It may be lost.
 	send(frame []byte) error
-	// interrupt serves the node's interrupt; it passes connection frames to
-	// take, and armed notifications that have come to notified. It reports
-	// whether asynchronous errors may be queued.
+	// interrupt serves the node's interrupt. It passes connection frames to
+	// take, and notifications to notified. It reports whether asynchronous
+	// errors may be queued.
 	interrupt(take func(frame []byte), notified func(kind layout.NotifyKind, index int)) (errors bool, err error)
 	// asyncErrors takes the queued asynchronous errors, and marks of the VIs
 	// whose errors were dropped.

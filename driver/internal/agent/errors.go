@@ -50,9 +50,8 @@ func (a *Agent) showErrors(of *nic) {
 }
 
 // report queues an asynchronous error for the program that owns the VI. The
-// first error of each kind of a VI is never dropped, so the card's VIs bound
-// the queue. An error that repeats a queued one is dropped when maxErrors are
-// queued.
+// first error of each kind of a VI is never dropped; the number of VIs bounds
+// these. A repeated error is dropped when maxErrors are queued.
 func (a *Agent) report(n *nic, e call.AsyncError) {
 	a.log.Warn("asynchronous error", "code", e.Code.String(), "vi", e.VI)
 	if n == nil {
@@ -83,8 +82,8 @@ func (a *Agent) overflow(n *nic, dropped int) {
 	a.queueError(n, call.AsyncError{Code: layout.AsyncErrorOverflow, VI: -1, Lost: dropped})
 }
 
-// forgetErrors limits the queued errors of destroyed VIs, whose number has no
-// bound.
+// forgetErrors limits the queued errors of destroyed VIs: a program can create
+// and destroy any number.
 func (a *Agent) forgetErrors(n *nic, v *vi, index int) {
 	if n == nil || len(n.errors) <= maxErrors {
 		return
@@ -106,9 +105,9 @@ func (a *Agent) asyncErrors() error {
 	for _, e := range waiting {
 		a.asyncError(e)
 	}
-	// Of dropped errors only the VI is known. Assume the worst, that the card
-	// has lost the queue: a VI in the error state has had its error, any other
-	// breaks now. Unmarked VIs continue.
+	// Only the VI of a dropped error is known. The card may have lost the VI's
+	// queue, so every marked VI breaks unless it is already in the error state.
+	// Unmarked VIs continue.
 	for i, word := range dropped {
 		for ; word != 0; word &= word - 1 {
 			index := 32*i + bits.TrailingZeros32(word)

@@ -23,8 +23,8 @@ const (
 	// for one frame. A payload in more pieces is copied.
 	gatherLimit = 32
 	mviaVersion = layout.CardVersionMajor<<8 | layout.CardVersionMinor
-	// drainLook is the period at which the agent polls whether the NIC has read
-	// the frames that it waits for.
+	// drainLook is the period at which the agent polls for frames that the NIC
+	// must read.
 	drainLook = 5 * host.Microsecond
 )
 
@@ -45,7 +45,7 @@ type MVIA struct {
 	counts   [layout.CounterSlots]uint32
 	errors   []call.AsyncError // queued for the agent
 	notified []notification    // notifications queued for the agent
-	called   bool              // the agent has been called and has not come yet
+	called   bool              // a call of the agent is pending
 	failed   error             // error of a store, after which the run is over
 
 	protocols []Protocol // besides M-VIA
@@ -109,8 +109,8 @@ func (m *MVIA) remove(h att.Handle) error {
 		return fmt.Errorf("%w: %w", err, host.ErrInvalidParameter)
 	}
 	m.engine.Deregistered(uint32(h))
-	// From here on the region is not found any more. Senders that found it
-	// before may still gather from it, and the NIC read it.
+	// New senders no longer find the region. Earlier senders may still gather
+	// from it, and the NIC may still read it.
 	begun := m.engine.Begun()
 	if err := m.await("sends before a deregistration", func() bool { return m.engine.Finished(begun) }); err != nil {
 		return err
@@ -130,8 +130,8 @@ func (m *MVIA) change(h att.Handle, tag uint16, rights uint8) (bool, error) {
 	return false, nil
 }
 
-// await waits until the NIC has read the frames that the agent must not leave
-// behind. It does not wait for the NIC's interrupt, which may be late.
+// await polls until the NIC has read the frames that done checks. The NIC's
+// interrupt may be late.
 func (m *MVIA) await(what string, done func() bool) error {
 	t := m.agent.thread
 	for waited := host.Time(0); ; waited += drainLook {
@@ -186,8 +186,8 @@ func (m *MVIA) send(frame []byte) error {
 	return m.Ethernet.Transmit(m.agent.thread, frame, nil, nil)
 }
 
-// counter adds the NIC's counter and M-VIA's: the NIC's counters have the
-// card's numbers, and M-VIA counts other events.
+// counter adds the counters of the NIC and of M-VIA, which count different
+// events under the card's numbers.
 func (m *MVIA) counter(n layout.Counter) (uint32, error) {
 	v, err := m.Ethernet.Counter(m.agent.thread, layout.NICCounter(n))
 	return m.counts[n] + v, err
@@ -278,7 +278,7 @@ func (m *MVIA) tick() error {
 // attend has the agent run the work at the end of its step.
 func (m *MVIA) attend(t *host.Thread) error {
 	if t == m.agent.thread {
-		return nil // it runs that work anyway
+		return nil // the agent runs that work anyway
 	}
 	return t.Send(m.agent.thread.ID(), call.Encode(&call.Request{Op: call.OpAttend}))
 }

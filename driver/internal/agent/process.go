@@ -40,7 +40,7 @@ type process struct {
 	call.Client
 	grant func(page int, on bool) error // of doorbell pages; nil = all are granted
 	uses  uses
-	ended bool // it gets no more replies and status
+	ended bool // it gets no more replies or status
 	left  bool // it has left, and everything is reclaimed; guarded by the agent's mu
 }
 
@@ -51,7 +51,7 @@ func (p *process) prepare() (err error) {
 	if p.Statuses, err = p.memory.Allocate(mem.PageBytes, mem.Single); err != nil {
 		return err
 	}
-	// The agent writes there for the life of the process.
+	// The agent writes to this memory during the life of the process.
 	p.Replies.Keep()
 	p.Statuses.Keep()
 	return nil
@@ -230,7 +230,7 @@ func (a *Agent) Drop(id int) {
 }
 
 // Forget removes a process that has left by itself. It returns false if the
-// process has not left, so that it must be reclaimed.
+// process must be reclaimed.
 func (a *Agent) Forget(id int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -324,8 +324,8 @@ func (a *Agent) snap() {
 	a.snapshot.Store(s)
 }
 
-// Status returns the agent's state at the end of its last step, with the
-// processes that have entered since.
+// Status returns the agent's state after its last step, with processes that
+// entered later.
 func (a *Agent) Status() Status {
 	var s Status
 	if last := a.snapshot.Load(); last != nil {

@@ -37,8 +37,8 @@ type Link interface {
 	// memory, which the NIC reads itself and which must not change until done
 	// is called. The frame starts with the Ethernet header. Transmit spends the
 	// work for a packet on the calling thread, and waits while the ring is
-	// full. done may be nil; it is called on the thread that finds the frame
-	// read, inside any call into the driver.
+	// full. done may be nil. It is called on the thread that finds that the NIC
+	// has read the frame, inside any call into the driver.
 	Transmit(t *host.Thread, head []byte, body []mem.Range, done func(t *host.Thread)) error
 	// Reschedule notifies the agent that the protocol's Deadline may be earlier
 	// now. Only calls outside of Frame and Timer need it.

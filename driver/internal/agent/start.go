@@ -25,7 +25,7 @@ const (
 	MaxTags = 1<<16 - 1
 
 	defaultRegions = 1024
-	maxErrors      = 64 // queued asynchronous errors of a NIC handle from which on repetitions are dropped
+	maxErrors      = 64 // queued asynchronous errors of a NIC handle at which repetitions are dropped
 )
 
 // NodeMAC returns the address of a node's card. It replaces a name service that
@@ -124,7 +124,7 @@ func (a *Agent) run() {
 	close(a.client.End.Done)
 }
 
-// Client returns what the programs of the agent's own process call it with.
+// Client returns the client of the programs in the agent's process.
 func (a *Agent) Client() call.Client { return a.client }
 
 // Spent returns the agent's account.

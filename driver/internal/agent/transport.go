@@ -58,7 +58,7 @@ func (c Transport) settle(value func(name string) (int64, error)) (t transport, 
 			return t, fmt.Errorf("driver: transport: %w", err)
 		}
 	}
-	// With a smaller window the card would wait for acknowledgements that are
+	// With a smaller window the sender would wait for acknowledgements that are
 	// not due.
 	minWindow, maxReadLimit, clock := int(figures[0]), int(figures[1]), host.Time(figures[2])
 	for _, f := range []struct {

@@ -133,8 +133,8 @@ func (a *Agent) destroyVI(index int, v *vi) error {
 		return fmt.Errorf("VI %d is %v, disconnect it first: %w", index, v.state, card.ErrState)
 	}
 	if grant := v.process.grant; grant != nil {
-		// Revoked before the card forgets the VI: a later doorbell is a
-		// violation by the process. A process that is gone has no doorbells.
+		// The page is revoked before the card destroys the VI, so that a later
+		// doorbell is a violation. A process that has ended has no doorbells.
 		if err := grant(index, false); err != nil && !v.process.ended {
 			return fmt.Errorf("doorbells of VI %d: %w: %w", index, err, host.ErrResource)
 		}
@@ -224,7 +224,7 @@ func (a *Agent) fail(index int) {
 		linger *= freeLinger
 	}
 	if v.reliable() && a.engine.Break(a.now(), index, linger) {
-		// The card stops work on it, and has not flushed what was posted.
+		// The card has stopped the VI but not flushed its posts.
 		a.Disconnect(index)
 		a.setState(index, layout.VIStateError)
 		a.lose(index)
@@ -363,7 +363,7 @@ func (a *Agent) connectRequest(p *process, from host.ThreadID, q *call.Request) 
 	return nil
 }
 
-// elsewhere rejects the node's own address: a card sends no frames to itself.
+// elsewhere rejects this node's address: a card sends no frames to itself.
 func (a *Agent) elsewhere(q *call.Request) error {
 	if layout.MAC(q.Peer) == a.mac {
 		return fmt.Errorf("%v is this node's own card, VIs of one node cannot be connected with each other: %w", a.mac, call.ErrNotReachable)

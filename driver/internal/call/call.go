@@ -17,7 +17,7 @@ import (
 	"hvia/layout"
 )
 
-// Operation is what a request asks for.
+// Operation is the kind of a request.
 type Operation uint16
 
 const (

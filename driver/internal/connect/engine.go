@@ -2,9 +2,9 @@
 
 // Package connect is the agents' connection protocol: client and server find
 // each other by a discriminator, two peers by a pair of them; they compare
-// attributes and exchange VI numbers. It holds no thread and no clock: its
-// owner passes in frames and times, and executes what the protocol decides. So
-// a test can run two engines back to back over any wire.
+// attributes and exchange VI numbers. It has no thread and no clock: its owner
+// passes in frames and times, and executes the protocol's decisions. So a test
+// can run two engines back to back over any wire.
 package connect
 
 import (
@@ -67,7 +67,7 @@ type Endpoint struct {
 }
 
 // Offer has a card's limits for its peer at the reliable levels. Two cards
-// agree on the smaller of both.
+// agree on the smaller of each.
 type Offer struct {
 	Window    uint8 // unacknowledged frames that it accepts, 1 or more
 	ReadLimit uint8 // RDMA reads that it serves at a time, 1 or more
@@ -138,7 +138,7 @@ type connection struct {
 	peer      layout.MAC
 	waiter    uint32 // owner of the wait that received an undecided request
 	endpoint  Endpoint
-	attached  bool // endpoint belongs to this connection
+	attached  bool // this connection has an endpoint
 	theirs    Attributes
 	offered   Offer // by the initiator
 	link      Link
@@ -407,7 +407,7 @@ func (e *Engine) Cancel(owner uint32) {
 	}
 }
 
-// Quiet reports whether nothing is left that must be repeated.
+// Quiet reports whether no frame is left to repeat.
 func (e *Engine) Quiet() bool {
 	return !slices.ContainsFunc(e.list, func(c *connection) bool { return c.next != Never })
 }

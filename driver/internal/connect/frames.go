@@ -251,9 +251,8 @@ func (e *Engine) peerRequest(now int64, from layout.MAC, f layout.ConnectionFram
 		e.counters.Foreign++
 		return
 	case c == nil || c.deadline <= now:
-		// The other side may ask before this one does. But if this side has
-		// asked, has given up and could not notify the peer yet, the request is
-		// rejected.
+		// The other side may ask first. But if this side has already given up
+		// and its peer is not notified yet, the request is rejected.
 		if left := mirrors(closing); left != nil && left.reason == layout.ConnectionReasonRejected {
 			e.answer(from, f, layout.ConnectionTypeReject, left.reason)
 			return

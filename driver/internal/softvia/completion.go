@@ -34,7 +34,7 @@ type completionQueue struct {
 	base     uint32 // of its header
 	log2     uint32
 	written  uint32 // entries, since this ring was set
-	consumed uint32 // of them, as last read from the library
+	consumed uint32 // of these, reaped by the library when last read
 }
 
 type notification struct {
@@ -85,7 +85,7 @@ func (e *Engine[T]) enter(who T, number int, id QueueID, sequence uint16) {
 		return
 	}
 	word := uint32(id.VI)<<layout.CompletionEntryWordVILsb | uint32(id.Of)<<layout.CompletionEntryWordReceiveLsb | layout.CompletionEntryWordValidMask
-	if q.written>>q.log2&1 == 0 { // the first lap is an odd one
+	if q.written>>q.log2&1 == 0 { // the first lap is odd
 		word |= layout.CompletionEntryWordLapMask
 	}
 	at := q.base + layout.CompletionQueueHeaderSize + q.written&(1<<q.log2-1)*layout.CompletionEntrySize

@@ -33,9 +33,9 @@ type Environment[T any] interface {
 	Store(who T, address uint32, data []byte)
 	StoreWord(who T, address, value uint32)
 	// Emit passes a frame to the network: its headers, and its payload in
-	// memory. It calls sent when that memory is not needed any more, then or
-	// later. It may wait. An error ends all work. For a reliable VI it does not
-	// wait, and has read the payload when it returns.
+	// memory. It calls sent, at once or later, when it no longer needs that
+	// memory. It may wait. An error ends all work. For a reliable VI it does
+	// not wait, and has read the payload when it returns.
 	Emit(who T, head []byte, payload []Range, sent func(who T)) error
 	// Posted reports that a queue is Ready: Process or FetchReceive can fetch
 	// its next descriptor.
@@ -184,7 +184,7 @@ func (e *Engine[T]) Stop(index int) {
 	}
 }
 
-// Busy reports whether memory of a VI's sends is, or may be, still needed.
+// Busy reports whether memory of a VI's sends may still be needed.
 func (e *Engine[T]) Busy(index int) bool {
 	v := &e.vis[index]
 	return v.busy || len(v.sends) > 0
@@ -203,8 +203,8 @@ func (e *Engine[T]) Finished(started uint64) bool {
 	return true
 }
 
-// Deregistered reports that a region is gone. A descriptor in flight in it
-// cannot be completed any more.
+// Deregistered reports the end of a region. Descriptors in flight in it can no
+// longer be completed.
 func (e *Engine[T]) Deregistered(handle uint32) {
 	for i := range e.vis {
 		if h := &e.vis[i].head; h.body.handle == handle {
@@ -222,11 +222,11 @@ func (e *Engine[T]) flush(who T, index int) {
 	v := &e.vis[index]
 	v.state = layout.VIStateError
 	e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask|layout.DescriptorStatusFlushedMask)
-	// An environment may have fetched the next one when one is completed.
+	// When one is completed, the environment may have fetched the next.
 	for v.head.valid || v.queues[ReceiveQueue].count > 0 {
 		if !v.head.valid {
 			e.FetchReceive(who, index)
-			continue // or it could not be read, and the queue is forgotten
+			continue // or unreadable, and the queue was dropped
 		}
 		e.env.Count(layout.CounterDescriptorFlushed)
 		e.giveBack(who, index, completion{bits: layout.DescriptorStatusFlushedMask, echo: layout.StatusOperationReceive})

@@ -23,7 +23,7 @@ type entry struct {
 	length uint32
 	begun  bool
 	first  uint32 // number of its first frame, once started
-	bits   uint32 // its errors; it goes no further
+	bits   uint32 // its errors; it is not continued
 
 	// Of a request.
 	body        descriptor
@@ -77,7 +77,7 @@ type ledger struct {
 
 	window, credit uint32 // the agreed limit, and the congestion window
 	counted        uint32 // frames acknowledged towards the growth of credit
-	gone           bool   // rewound to una because of a gap, without progress since
+	gone           bool   // rewound to una for a gap, no progress since
 	timeouts       int    // consecutive, without a frame from the peer
 	tries          int    // consecutive timeouts without progress
 	deadline       uint64
@@ -87,7 +87,7 @@ type ledger struct {
 	answers []*entry // unacknowledged responses, in the order of the requests
 	sending []*entry // both kinds, started and unacknowledged, by number
 	broken  bool     // all work has stopped
-	refused bool     // NAKed by the peer: nothing is sent any more
+	refused bool     // NAKed by the peer: nothing more is sent
 	stuck   bool     // a partly sent message failed: no number can follow its frames
 }
 
@@ -131,8 +131,8 @@ func (e *Engine[T]) open(who T, index int, d descriptor, reachable bool) {
 
 func (m *entry) restart() { m.walk, m.walked = gather{body: &m.body, next: m.body.firstData()}, 0 }
 
-// turn does the work that a change allows: completions, in queue order, NAKs of
-// reads, and frames.
+// turn continues the VI after a change: it completes in queue order, NAKs reads
+// and sends frames.
 func (e *Engine[T]) turn(who T, index int) {
 	e.settle(who, index)
 	e.refuseRead(who, index)
@@ -159,8 +159,8 @@ func (e *Engine[T]) settle(who T, index int) {
 	}
 }
 
-// whole reports whether the peer has the complete request, or this side the
-// complete data of a read.
+// whole reports whether the peer has the complete request, or, for a read, this
+// side has all data.
 func (l *ledger) whole(m *entry) bool {
 	if !m.begun || m.read() {
 		return m.begun && m.answered
@@ -219,7 +219,7 @@ func (e *Engine[T]) transmit(who T, index int) {
 	l := &v.ledger
 	for v.state == layout.VIStateConnected && !l.broken && !l.refused && l.next-l.una < l.credit {
 		if !v.underWay() {
-			e.progress(v) // the time of what is sent now begins now
+			e.progress(v) // restart the timer for the frames sent now
 		}
 		if l.next == l.end && (l.stuck || !v.begin()) || behind(l.next, l.end) {
 			return
@@ -229,14 +229,14 @@ func (e *Engine[T]) transmit(who T, index int) {
 	}
 }
 
-// begin numbers the next message: a response, else a request, if its fence and
-// the limit of reads allow it. After a NAK no request starts, but the peer gets
-// the responses of earlier reads.
+// begin numbers the next message: a response, otherwise a request whose fence
+// and the limit of reads allow it. After a NAK no request starts, but responses
+// of earlier reads do.
 func (v *viState) begin() bool {
 	l := &v.ledger
 	for _, m := range l.answers {
 		if m.bits != 0 {
-			break // it waits for its NAK, and the entries behind it too
+			break // it and the entries behind it wait for its NAK
 		}
 		if !m.begun {
 			l.number(m)
@@ -330,8 +330,8 @@ func (e *Engine[T]) fail(who T, index int, m *entry) {
 	e.refuseRead(who, index)
 }
 
-// payload finds the bytes of a frame of a request. For a frame that does not
-// continue the previous one it walks from the start.
+// payload finds the bytes of a frame of a request. If the frame does not follow
+// the previous one, it walks from the start.
 func (m *entry) payload(offset, n uint32, last bool) (payload []Range, bits uint32) {
 	if m.walked != offset {
 		m.restart()
@@ -410,16 +410,16 @@ func (e *Engine[T]) advance(l *ledger, number uint32) {
 	}
 }
 
-// back rewinds to the oldest unacknowledged frame. The congestion window does
-// not fall below the number of frames that the peer may leave unacknowledged
-// inside a message.
+// back rewinds to the oldest unacknowledged frame. The congestion window stays
+// at least the number of frames that the peer may leave unacknowledged inside a
+// message.
 func (l *ledger) back() {
 	l.next = l.una
 	l.credit, l.counted = max(min(l.window, acknowledgeEvery), l.credit/2), 0
 }
 
-// refusedByPeer marks the message of a NAKed frame. An acknowledged one that is
-// no read has no descriptor any more.
+// refusedByPeer marks the message of a NAKed frame. An acknowledged message
+// other than a read no longer has a descriptor.
 func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	l := &e.vis[index].ledger
 	l.refused = true
@@ -438,8 +438,8 @@ func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.A
 	e.env.Async(who, layout.AsyncErrorConnectionLost, index)
 }
 
-// alive records a frame from the peer. It does not restart the timer: a peer
-// that sends would then delay the retransmission of a lost frame.
+// alive records a frame from the peer. It does not restart the timer, because
+// the peer's frames would delay the retransmission of a lost one.
 func (v *viState) alive() { v.ledger.timeouts = 0 }
 
 // progress records a new acknowledgement, or a frame of a read response in

@@ -32,7 +32,7 @@ type workQueue struct {
 	sequence uint16 // of the next descriptor to fetch, modulo 2^16
 }
 
-// receiveHead is the receive descriptor of the next message.
+// receiveHead is the receive descriptor for the next message.
 type receiveHead struct {
 	valid bool
 	stale bool // the descriptor's memory was deregistered
@@ -128,8 +128,8 @@ func (d *descriptor) malformed(of Queue, reads bool) bool {
 	return true
 }
 
-// misfits reports whether the segments do not add up to Length, if they fit the
-// first chunk.
+// misfits reports whether the segments, if all are in the first chunk, do not
+// add up to Length.
 func (d *descriptor) misfits() bool {
 	segments := int(d.control.SegmentCount())
 	if segments > 2 {
@@ -194,8 +194,8 @@ func (e *Engine[T]) posted(who T, id QueueID) {
 	}
 }
 
-// fetch reads the next descriptor of a queue. If it cannot be read, those
-// behind it are lost: the queue is forgotten.
+// fetch reads the next descriptor of a queue. If it cannot be read, the queue
+// is dropped with all descriptors behind it.
 func (e *Engine[T]) fetch(who T, id QueueID) (d descriptor, ok bool) {
 	v := &e.vis[id.VI]
 	q := &v.queues[id.Of]

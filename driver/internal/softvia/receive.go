@@ -10,7 +10,7 @@ import (
 
 type message struct {
 	open      bool // its Last frame has not come
-	empty     bool // there is no descriptor for it, found at its first frame
+	empty     bool // its first frame found no descriptor
 	dropped   bool // the rest of it is dropped
 	operation layout.FrameOperation
 	immediate bool
@@ -41,7 +41,7 @@ type stray struct {
 
 // astray reports whether a frame of an unreliable VI must be dropped for its
 // number. A run of consistent frames resets the number, so that one forged
-// number does not silence the VI.
+// frame does not make the VI drop all others.
 func (v *viState) astray(number uint32) bool {
 	beyond := number - v.stray.candidate
 	agrees := v.stray.agreed > 0 && beyond < layout.SequenceWindow
@@ -104,7 +104,7 @@ func (e *Engine[T]) Arrive(who T, frame []byte) {
 		e.beginMessage(who, index, message{open: true, operation: operation, immediate: immediate, length: uint32(h.Address() >> 32)})
 	}
 	m := &v.message
-	// A frame that does not continue the message counts as part of another one.
+	// A frame that does not continue the open message belongs to another one.
 	if m.open && (m.operation != operation || m.immediate != immediate ||
 		operation == layout.FrameOperationSend && (uint32(h.Address()>>32) != m.length || uint32(h.Address()) != m.received)) {
 		e.endMessage(who, index, layout.DescriptorStatusPartialErrorMask)

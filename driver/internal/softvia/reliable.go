@@ -9,8 +9,7 @@ import (
 	"hvia/layout"
 )
 
-// The NAK with which a VI answers every frame of a connection after
-// the first NAK.
+// The NAK of a connection, which the VI repeats for every later frame.
 type refusal struct {
 	number uint32
 	code   layout.AcknowledgeCode

@@ -125,7 +125,7 @@ func (g *gather) take(n uint32) (payload []Range, bits uint32) {
 	return payload, 0
 }
 
-// skip skips n bytes without an access check: they were sent before.
+// skip skips n bytes that were sent before, without an access check.
 func (g *gather) skip(n uint32) (bits uint32) {
 	for n > 0 {
 		more, bits := g.advance()
@@ -141,8 +141,8 @@ func (g *gather) skip(n uint32) (bits uint32) {
 	return 0
 }
 
-// frame finds the n bytes of the next frame. Before the last frame is sent, it
-// rejects a rest in the segments.
+// frame finds the n bytes of the next frame. For the last frame it checks that
+// the segments end with the message.
 func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
 	payload, bits = g.take(n)
 	if bits == 0 && last {
@@ -154,8 +154,8 @@ func (g *gather) frame(n uint32, last bool) (payload []Range, bits uint32) {
 	return payload, bits
 }
 
-// unfit returns the errors of a descriptor of the send queue, as far as its
-// first chunk shows.
+// unfit returns the errors that the first chunk of a send queue's descriptor
+// shows.
 func (v *viState) unfit(d *descriptor) (bits uint32) {
 	length := d.control.Length()
 	switch {
