@@ -86,8 +86,8 @@ func (b Board) Priors() map[string]int64 {
 // HostCosts returns the cost model of a host of a profile ("" is the paper's
 // card) with the card or a plain NIC, and with the parameters unchanged: for
 // programs that use the processor times of the experiments. It charges the
-// card's interrupts too; the experiments do not, where no interrupt lies on a
-// message's path.
+// card's interrupts too. The experiments do not: no interrupt is on a message's
+// path.
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {

@@ -45,7 +45,7 @@ type JoinConfig struct {
 	// without a name the barriers are private to the process.
 	Group       string
 	MemoryBytes int64          // all host memory of the process: DefaultBankBytes
-	Costs       host.CostModel // of the process's own work
+	Costs       host.CostModel // of work in the process
 	Logger      *slog.Logger   // nil = silent
 }
 
@@ -140,7 +140,7 @@ func join(ctx context.Context, c JoinConfig) (_ *Process, err error) {
 		return nil, fmt.Errorf("%d descriptors came with the answer, want 1 (too many open files?): %w", len(files), hub.ErrPacket)
 	}
 	conn, err := bridge.Join(ctx, files[0], bridge.Options{Name: c.Name, Profile: r.Profile})
-	files = nil // owned by the connection, also after an error
+	files = nil // the connection owns them, also after an error
 	if err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func RunOn(ctx context.Context, f Fabric, c RunConfig, programs ...Program) erro
 				fail(err)
 				cancel(err)
 			}
-			// After a failure these errors only repeat that the run is over.
+			// After a failure these errors only repeat that the run has ended.
 			leave := j.host.Leave(j.thread)
 			detach := j.thread.Detach()
 			if err == nil && (leave != nil || detach != nil) {

@@ -3,9 +3,8 @@
 package host
 
 // CostModel has the costs of the host processor's work in timed mode. The
-// experiment sets the values; driver and vipl only name where time is spent.
-// Free mode charges nothing, and neither does the zero value: only the card
-// takes time.
+// experiment sets the values; driver and vipl charge them. Free mode charges
+// nothing, and neither does the zero value: only the card takes time.
 type CostModel struct {
 	// Post is a post, from the call to the doorbell's store.
 	Post Time
@@ -25,9 +24,9 @@ type CostModel struct {
 	Kernel    KernelCosts // of the software protocols on a plain NIC
 }
 
-// PollPeriod returns Poll. A loop that takes no time would stop the card, so a
-// model without a period polls once per clock of a 10 MHz bus: often enough for
-// prompt completions and seldom enough to run fast.
+// PollPeriod returns Poll. A loop that takes no time would stop the card. A
+// model without a period polls once per clock of a 10 MHz bus: a compromise
+// between prompt completions and fast runs.
 func (c CostModel) PollPeriod() Time {
 	if c.Poll == 0 {
 		return 100 * Nanosecond

@@ -60,8 +60,8 @@ func (id ThreadID) String() string { return fmt.Sprintf("%d/%d", id.Node, id.Ran
 // that resume at the same instant run in rank order, each when the one before
 // it waits again.
 //
-// In free mode the same calls work in wall time: Charge costs nothing, Sleep
-// and timeouts are wall time, and runs do not repeat.
+// In free mode Charge costs nothing, Sleep and timeouts are wall time, and runs
+// are not reproducible.
 //
 // The context of Attach or SetContext cancels a call that waits; in timed mode
 // that marks the run as not reproducible.
@@ -540,7 +540,7 @@ func (t *Thread) send(to ThreadID, data []byte, report bool) error {
 	return nil
 }
 
-// The error of an earlier message of the thread that was dropped, or nil.
+// The error of a dropped earlier message of the thread, or nil.
 func (t *Thread) refused() error {
 	if t.slot == nil {
 		return nil

@@ -30,7 +30,7 @@ type options struct {
 	device driver.Device
 	points int // on a side of the square
 	steps  int
-	spoil  func(rank, step int, halo []byte) // for a test: changes what is sent
+	spoil  func(rank, step int, halo []byte) // for a test: changes a halo before it is sent
 }
 
 type job struct {

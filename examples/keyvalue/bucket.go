@@ -47,7 +47,7 @@ func (e entry) seal() ([]byte, error) {
 	return b, nil
 }
 
-// complete reports whether the bytes are those of one store, or of none.
+// complete reports whether the bytes are from one store, or from none.
 func complete(b []byte) bool {
 	return binary.LittleEndian.Uint64(b[checksumAt:]) == crc64.Checksum(b[versionAt:], checksums) || empty(b)
 }

@@ -82,7 +82,7 @@ func (g game) open(t *host.Thread, h *driver.Host) (*side, error) {
 		}
 	}
 	// A receive must be posted before its message arrives. With two, the used
-	// one can be posted after the answer and not before it.
+	// one need not be posted before the reply.
 	for _, d := range s.receives {
 		if err := s.expect(t, d); err != nil {
 			return nil, err

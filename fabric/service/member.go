@@ -56,8 +56,8 @@ func pendingLimit() int {
 	return int(min(max(files.Cur/8, fewestPending), mostPending))
 }
 
-// passes reports whether an error of accept concerns one connection, or
-// resources that may be free again later.
+// passes reports whether an error of accept is temporary: it concerns one
+// connection, or resources that may become free.
 func passes(err error) bool {
 	for _, e := range []error{
 		unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.EINTR, unix.EAGAIN,
@@ -96,8 +96,8 @@ func (s *Service) accept() {
 	}
 }
 
-// admit serves a connection. When s.mostPending wait already, it replies with
-// an error; when twice as many wait, it closes the connection.
+// admit serves a connection. If s.mostPending connections already wait, it
+// replies with an error; if twice as many wait, it closes the connection.
 func (s *Service) admit(c *net.UnixConn) {
 	s.mu.Lock()
 	full := s.pending >= s.mostPending
@@ -348,7 +348,7 @@ func (s *Service) guestEnded(e bridge.GuestEnd) {
 	if e.Violation {
 		s.log.Error("a process did what it may not do, and was ended", "name", m.name, "process", m.pid, "node", m.node.number, "what", e.Text)
 	}
-	// Its session sees the end and reclaims everything.
+	// Its session detects the end and reclaims everything.
 	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_ = hub.Send(m.conn, hub.Reply{Error: e.Text})
 	_ = m.conn.CloseRead()
@@ -387,12 +387,12 @@ func (s *Service) reclaim(m *member) error {
 	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Agent.Reclaim(t, int(m.id)) })
 }
 
-// order runs do on the service's thread of a node. In timed mode the run is not
-// reproducible afterwards.
+// order calls do on the service's thread of a node. In timed mode the run is
+// then no longer reproducible.
 func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	n.orders.Lock()
 	defer n.orders.Unlock()
-	// It lasts as long as the agent, whose waits end in simulated time.
+	// The thread lives as long as the agent, whose waits end in simulated time.
 	t, err := host.Attach(s.ctx, s.fabric.Conn(), host.ThreadID{Node: n.number, Rank: driver.ServiceRank}, fmt.Sprintf("service %d", n.number))
 	if err != nil {
 		return err

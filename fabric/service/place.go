@@ -105,7 +105,7 @@ func (p *place) listen() (*net.UnixListener, error) {
 		return nil, err
 	}
 	p.mine = true
-	l.SetUnlinkOnClose(false) // hide does it, under the lock
+	l.SetUnlinkOnClose(false) // hide unlinks it, under the lock
 	if err := os.Chmod(p.socket, 0o600); err != nil {
 		l.Close()
 		return nil, err

@@ -3,7 +3,7 @@
 // Package service runs a fabric for programs of many processes: it owns the
 // simulator and the kernel agent of every node, lets processes join through a
 // socket (fabric.Join), and reclaims what they leave behind. The command hvia
-// up is one.
+// up runs one.
 package service
 
 import (
@@ -30,7 +30,7 @@ import (
 // Sizes and limits of a service.
 const (
 	DefaultNodes  = 2
-	DefaultMemory = 1 << 30 // bytes of each node's memory, which the machine allocates as they are used
+	DefaultMemory = 1 << 30 // bytes of each node's memory, allocated when used
 
 	agentBytes     = 32 << 20 // the agent's part of it
 	threadsOfOne   = 16       // threads of an undeclared process

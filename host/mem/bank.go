@@ -54,8 +54,8 @@ func newBank(m *Memory, pages int, view []byte) (*bank, error) {
 }
 
 func (k *bank) close() {
-	// A failure leaves nothing to do: the range keeps showing memory that
-	// belongs to nobody else.
+	// A failure is harmless: the range still shows memory that nobody else
+	// uses.
 	switch {
 	case k.base == nil: // the mapping belongs to the caller
 	case k.revoke:

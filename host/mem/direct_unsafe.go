@@ -35,7 +35,7 @@ func (m *Memory) MapDirect() ([]byte, error) {
 // unmapDirect revokes the mapping. The caller holds the lock.
 func (m *Memory) unmapDirect() {
 	if m.direct != nil {
-		// As with windows, a failure leaves nothing to do.
+		// As with windows, a failure is harmless.
 		_ = mapRevoke(unsafe.Pointer(&m.direct[0]), len(m.direct)/PageBytes)
 		m.direct = nil
 	}

@@ -197,8 +197,8 @@ func (f Figures) long(kind, name string, lines int) {
 	}
 }
 
-// separate splits a file into code, literals and comments: each is the file
-// with everything else replaced by spaces, line for line.
+// separate splits a file into code, literals and comments. Each result is the
+// file with everything else blank, so lines keep their numbers.
 func separate(name, s string) (code, literals, comments string) {
 	goFile := path.Ext(name) == ".go"
 	var parts [3][]byte
@@ -253,7 +253,7 @@ func endOfLiteral(s string, i int, goFile bool) int {
 	return i + 1
 }
 
-// after returns the offset behind the first mark in s from i on.
+// after returns the offset behind the first mark in s at or after i.
 func after(s string, i int, mark string) int {
 	if n := strings.Index(s[min(i, len(s)):], mark); n >= 0 {
 		return i + n + len(mark)
@@ -261,7 +261,7 @@ func after(s string, i int, mark string) int {
 	return len(s)
 }
 
-// String is the figures as tables.
+// String returns the figures as tables.
 func (f Figures) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

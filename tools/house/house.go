@@ -22,9 +22,9 @@ import (
 	"strings"
 )
 
-// Room is what a folder's Go code may import besides its own packages and the
-// standard library. A folder inside a room may be a separate room. Tests may
-// import anything.
+// Room lists what a folder's Go code may import besides its own packages and
+// the standard library. A folder inside a room may be a separate room. Tests
+// may import anything.
 type Room struct {
 	Uses     []string // other packages of this module, with all below them; an exact path ends in "$"
 	External []string // modules
@@ -55,20 +55,20 @@ var Rooms = map[string]Room{
 	"conformance/conformtest": {Uses: []string{"layout", "host", "fabric", "driver", "sim$", "sim/bridge"}, External: []string{"github.com/stretchr/testify"}, Library: true},
 	"conformance/model":       {Uses: []string{"layout$"}, Library: true},
 
-	// On the library, as a program is.
+	// Uses the library as a program does.
 	"vipl/endpoint": {Uses: []string{"layout$", "host", "driver$", "vipl$"}, Library: true},
 
 	// The package that simple programs import.
 	".": {Uses: []string{"host$", "fabric$", "driver$", "vipl$", "vipl/endpoint"}, Library: true},
 
-	// Apart from driver, which need not carry a TCP/IP stack.
+	// Separate from driver, so that driver needs no TCP/IP stack.
 	"driver/card":  {Uses: []string{"layout", "att", "host", "sim/bridge"}, Library: true},
 	"driver/tcpip": {Uses: []string{"layout$", "host", "driver$"}, External: []string{"gvisor.dev/gvisor"}, Library: true},
 
 	// Reports do not depend on how their numbers were measured.
 	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},
 
-	// The experiments, each without the others; the digests run them all.
+	// An experiment imports no other; the digests run them all.
 	"bench/rig":       {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
 	"bench/reproduce": {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
 	"bench/compare":   {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
@@ -77,7 +77,7 @@ var Rooms = map[string]Room{
 	"bench/digests":   {Uses: []string{"params$", "sim", "bench/report", "bench/rig", "bench/reproduce", "bench/compare", "bench/faults", "costs"}, Library: true},
 	"bench/internal":  {Uses: []string{"layout", "sim", "host", "driver", "bench/rig"}}, // helpers of tests
 
-	// Apart from bench, which need not carry a plotting library.
+	// Separate from bench, so that bench needs no plotting library.
 	"bench/figures": {Uses: []string{"params$", "bench/report"}, External: []string{"gonum.org/v1/plot", "golang.org/x/image"}, Library: true},
 }
 
@@ -168,7 +168,7 @@ func checkHeader(name, body string) []Violation {
 	return v
 }
 
-// The words are put together so that this file does not break its own rule.
+// The words are split so that this file does not break its own rule.
 var forbiddenWords = []struct {
 	pattern *regexp.Regexp
 	why     string
@@ -258,14 +258,14 @@ func checkGo(name string, body []byte) []Violation {
 	return v
 }
 
-// seeded lists what math/rand/v2 offers besides its global generator.
+// seeded lists the names of math/rand/v2 that do not use its global generator.
 var seeded = map[string]bool{
 	"New": true, "NewPCG": true, "NewChaCha8": true, "NewZipf": true,
 	"Rand": true, "PCG": true, "ChaCha8": true, "Zipf": true, "Source": true,
 }
 
-// roomOf returns the room that a file is in: the longest path of Rooms that
-// leads to it, else its top-level folder, "" for a file of no folder.
+// roomOf returns a file's room: the longest matching path of Rooms, otherwise
+// the top-level folder; "" for a file in the root.
 func roomOf(name string) string {
 	top, _, ok := strings.Cut(name, "/")
 	if !ok {
@@ -279,7 +279,7 @@ func roomOf(name string) string {
 	return top
 }
 
-// forbiddenImport says why a file may not import a path, or nothing.
+// forbiddenImport says why a file may not import a path; "" if it may.
 func forbiddenImport(name, p string) string {
 	folder := roomOf(name)
 	room, ok := Rooms[folder]
@@ -323,7 +323,7 @@ func forbiddenImport(name, p string) string {
 }
 
 var (
-	// A # that opens no list of named or declared parameters is a delay.
+	// A # is a delay unless it opens a list of named or declared parameters.
 	delay      = regexp.MustCompile(`#(\s*\(\s*(\.|parameter\b|localparam\b|\)))?`)
 	systemCall = regexp.MustCompile(`\$[A-Za-z_]\w*`)
 	directives = regexp.MustCompile("`[A-Za-z_]\\w*")

@@ -25,7 +25,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// The tree keeps the rules.
+// The tree breaks no rule.
 func TestHouse(t *testing.T) {
 	found, err := Check(root(t))
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// Pages that name a version of Go name the one of go.mod; tools/setup.sh and
-// `hvia doctor` read it from there.
+// Pages that name a version of Go name that of go.mod, which tools/setup.sh and
+// `hvia doctor` read.
 func TestPagesNameTheGoOfTheModule(t *testing.T) {
 	read := func(name string) string {
 		body, err := os.ReadFile(filepath.Join(root(t), name))
@@ -57,8 +57,8 @@ func TestPagesNameTheGoOfTheModule(t *testing.T) {
 // blocks to modules.
 const blocksSection = "## Figures 2 and 5: blocks and modules\n"
 
-// unmapped compares the modules that the page of the paper names with those
-// there are, and returns what is on one side only.
+// unmapped compares the modules that the page of the paper names with the
+// existing ones, and returns the differences.
 func unmapped(page string, modules []string) (gone, missing []string) {
 	_, section, _ := strings.Cut(page, blocksSection)
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -75,8 +75,8 @@ func unmapped(page string, modules []string) (gone, missing []string) {
 	return slices.Sorted(maps.Keys(named)), missing
 }
 
-// Every module stands in the paper's page, and every module and file that the
-// pages about the paper name is there.
+// The paper's page names every module, and every module and file that the pages
+// about the paper name exists.
 func TestPaperBesideTheCode(t *testing.T) {
 	gone, missing := unmapped(blocksSection+"| `a`, `b` of `x/y.cc` |\n\n## `c`\n", []string{"b", "d"})
 	require.Equal(t, []string{"a"}, gone)
@@ -109,7 +109,7 @@ func TestPaperBesideTheCode(t *testing.T) {
 	}
 }
 
-// Each rule catches what it is for, and nothing beside it.
+// Each rule catches the texts that break it, and no others.
 func TestRulesCatch(t *testing.T) {
 	tests := []struct {
 		name, file, body string
@@ -199,8 +199,7 @@ func TestLinksAreChecked(t *testing.T) {
 	require.Equal(t, []Violation{{"README.md", 1, "link to docs/gone.md, which is not there"}}, found)
 }
 
-// Every room stands in the table of the documentation, and every row of it is
-// a folder.
+// The documentation's table has every room, and each of its rows is a folder.
 func TestRoomsAreDocumented(t *testing.T) {
 	body, err := os.ReadFile(filepath.Join(root(t), "docs/explanation/rooms.md"))
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// clean lists the folders and files whose text CheckText holds to the
-// glossary (docs/reference/glossary.md) and to the line widths.
+// clean lists the folders and files whose text CheckText checks against the
+// glossary (docs/reference/glossary.md) and the line widths.
 var clean = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "att", "bench",
 	"conformance", "costs", "docs", "driver/card", "driver/drivertest",
@@ -29,18 +29,16 @@ var clean = []string{
 	"vipl",
 }
 
-// A row's pattern can match only where one of the strings in needs stands:
-// searching for those first makes the check of the whole tree three times
-// faster.
+// A row's pattern can match only a text that contains one of the strings in
+// needs. Searching for these first makes the check three times faster.
 type row struct {
 	not   *regexp.Regexp
 	needs []string
 	use   string
 }
 
-// glossary has a pattern for each row of phrases that the project does not
-// use. Single ordinary words stand in it only where they have no other sense
-// here.
+// glossary has a pattern for each row of rejected phrases. It contains ordinary
+// words only if they have no other sense here.
 var glossary = []row{
 	phrase(`refus(al|als|e|es|ed|ing)`, "NAK (on the wire), reject (an argument)"),
 	phrase(`answers? (of|to) (a|the|its|an) (RDMA )?reads?|read'?s answers?`, "read response"),
@@ -84,8 +82,8 @@ func phrase(pattern, use string) row {
 	return row{not, needs(tree), use}
 }
 
-// needs returns words of which every match of the pattern has one; nil if it
-// finds none that are always there.
+// needs returns words of which every match of the pattern contains one; nil if
+// there is no such set.
 func needs(tree *syntax.Regexp) []string {
 	shortest := func(words []string) (n int) {
 		for i, w := range words {
@@ -139,7 +137,8 @@ var (
 	directive = regexp.MustCompile(`^\s*//(go:|nolint|line |lint:)`)
 )
 
-// CheckTextOf returns what CheckText finds in folders or files of a checkout.
+// CheckTextOf returns the findings of CheckText in folders or files of a
+// checkout.
 func CheckTextOf(root string, folders ...string) ([]Violation, error) {
 	var all []Violation
 	err := walk(root, func(name string, body []byte) error {
@@ -151,7 +150,7 @@ func CheckTextOf(root string, folders ...string) ([]Violation, error) {
 	return all, err
 }
 
-// CheckText holds comments, pages and messages to the glossary and to the
+// CheckText checks comments, pages and messages against the glossary and the
 // widths.
 func CheckText(name string, body []byte) []Violation {
 	language := languageOf(name)
@@ -175,8 +174,8 @@ func CheckText(name string, body []byte) []Violation {
 	return append(v, checkWidths(language, name, string(body))...)
 }
 
-// prose returns the texts of a file that readers read, each at its place in
-// the file. Marks of comments, code, quotations and link targets are blank.
+// prose returns a file with only its prose: comment marks, code, quotations and
+// link targets are blank.
 func prose(language, name, body string) []string {
 	blank := func(s string, patterns ...*regexp.Regexp) string {
 		for _, p := range patterns {

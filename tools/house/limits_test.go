@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tooLong names what is longer than its limit, and why it still is. The lists
-// only shrink: a name that no longer needs its exception fails the test.
+// tooLong lists the exceptions to the limits of length, with reasons. The lists
+// only shrink: the test fails if a name no longer needs its exception.
 var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"", ""},
 	"Go function": {"to be split into steps or a table", `
@@ -51,8 +51,8 @@ func TestNothingIsTooLong(t *testing.T) {
 // exportedLimit is the most exported functions, methods and types of a package.
 const exportedLimit = 60
 
-// manyNames are the packages with another limit: those of the public API, and
-// those that still have to come down to exportedLimit.
+// manyNames are the packages with another limit: the public API, and packages
+// that must still shrink to exportedLimit.
 var manyNames = map[string]int{"vipl": 100, "driver": 90}
 
 func TestPackagesExportFew(t *testing.T) {

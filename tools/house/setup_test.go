@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// complete is the scripts of a machine that has everything.
+// complete has the scripts of a machine with all requirements.
 var complete = map[string]string{
 	"go":        "echo go1.26.8",
 	"verilator": "echo Verilator 5.006 2023-01-22",
@@ -24,8 +24,8 @@ var complete = map[string]string{
 	"id":        "echo 0",
 }
 
-// runSetup runs tools/setup.sh on a machine of scripts. called is how its
-// apt-get was called.
+// runSetup runs tools/setup.sh on a machine of scripts. called has the calls of
+// its apt-get.
 func runSetup(t *testing.T, programs map[string]string, args ...string) (code int, stdout, stderr, called string) {
 	t.Helper()
 	bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
@@ -50,7 +50,7 @@ func runSetup(t *testing.T, programs map[string]string, args ...string) (code in
 }
 
 func TestSetup(t *testing.T) {
-	// apt-get notes how it was called and installs what it was asked for.
+	// apt-get records its calls and installs the requested packages.
 	const apt = `echo "$DEBIAN_FRONTEND apt-get $*" >>"$LOG"
 for p; do case $p in
 verilator) printf '#!/bin/sh\necho Verilator 5.006\n' >"$BIN/verilator"; chmod +x "$BIN/verilator" ;;
@@ -73,7 +73,7 @@ echo chatter`
 		code     int
 		stdout   string // a part
 		stderr   string // a part
-		apt      string // a part of how apt-get was called
+		apt      string // part of a call of apt-get
 	}{
 		{name: "all there", programs: without(map[string]string{"apt-get": apt}), stdout: "nothing to install: Go 1.26.8, Verilator 5.006, g++ 12.2.0, Yosys 0.23, GNU Make 4.3\n"},
 		{name: "no Go", programs: without(map[string]string{"apt-get": apt}, "go", "verilator"), code: 3, stderr: "'go' is not on PATH: install it as https://go.dev/doc/install says"},

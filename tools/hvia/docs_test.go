@@ -75,8 +75,8 @@ func readPage(t *testing.T, name string) string {
 	return string(body)
 }
 
-// runHvia runs the tool in a directory of the checkout that git ignores, as if
-// it had been built there, and returns its standard output.
+// runHvia runs the tool in a directory of the checkout that git ignores, and
+// returns its standard output.
 func runHvia(t *testing.T, args ...string) string {
 	t.Helper()
 	return outputOf(t, scratch(t), "hvia", args...) // testscript.Main puts it on PATH

@@ -27,7 +27,8 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// fakeFabric is a fabric with fixed contents, which ends as FAKE says.
+// fakeFabric is a fabric with fixed contents, which ends as the variable FAKE
+// says.
 type fakeFabric struct{ behaviour string }
 
 func fakeFabrics(behaviour string) cli.Fabrics {
@@ -66,8 +67,8 @@ func (f fakeFabric) Wait() error {
 
 func (fakeFabric) Close() error { return nil }
 
-// A fabric outlives the command that started it; programs join it, ps shows
-// them, and down leaves nothing.
+// A fabric outlives the command that started it. Programs join it, ps shows
+// them, and down leaves nothing behind.
 func TestFabricInTheBackground(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -135,15 +136,15 @@ func TestFabricInTheBackground(t *testing.T) {
 	require.Contains(t, errs, "nobody serves")
 }
 
-// zombie says that a process has ended but is not reaped, as where process 1 is
-// no init.
+// zombie reports whether a process has ended but is not reaped, which happens
+// if process 1 is no init.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err != nil || strings.Contains(string(b), ") Z ")
 }
 
-// One sentence reports a temporary directory whose path is too long for a
-// socket.
+// A temporary directory whose path is too long for a socket gives an error of
+// one sentence.
 func TestLongTemporaryDirectory(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	require.NoError(t, os.Mkdir(long, 0o755))

@@ -35,8 +35,8 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"hvia": main,
-		// hvia-fake has the real command line with experiments that do what
-		// FAKE says, to test every outcome from outside.
+		// hvia-fake has the real command line with fake experiments; the
+		// variable FAKE selects their outcome.
 		"hvia-fake": func() { os.Exit(cli.Main(os.Args[1:], cli.Process(), fake(os.Getenv("FAKE")))) },
 	})
 }
@@ -46,8 +46,8 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// exits CODE COMMAND...: runs it and compares the exit code, which
-			// exec does not.
+			// exits CODE COMMAND...: runs a command and compares its exit code,
+			// which exec does not.
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 2 {
 					ts.Fatalf("usage: exits CODE COMMAND...")
@@ -108,13 +108,13 @@ func fake(behaviour string) cli.Experiments {
 	}
 }
 
-// behaves makes the experiments that do what FAKE says.
+// behaves makes experiments with the outcome that FAKE selects.
 type behaves string
 
 var fakeHashes = report.Hashes{Layout: "1", Params: "2", RTL: "3"}
 
-// part is one of an experiment's parts. The second fails or is interrupted, if
-// the experiment behaves so.
+// part runs one part of an experiment. The second part fails or is interrupted
+// if FAKE says so.
 func (b behaves) part(ctx context.Context, i int, fails string, show func(rig.Progress), p rig.Progress) error {
 	verb, _, _ := strings.Cut(fails, ":")
 	switch {
@@ -328,11 +328,11 @@ func runOnTerminal(t *testing.T, env, args []string, stdoutToo bool) (string, st
 	// The read ends with EIO once the last process has closed the terminal.
 	terminal, err := io.ReadAll(master)
 	require.ErrorIs(t, err, syscall.EIO)
-	_ = cmd.Wait() // doctor may find something missing here
+	_ = cmd.Wait() // this machine may lack something
 	return stdout.String(), string(terminal)
 }
 
-// The Makefile and the help of the tool agree on the report's directory.
+// The Makefile and the tool's help name the same directory for the report.
 func TestDefaultOutputIsIgnoredByGit(t *testing.T) {
 	root, err := verilate.Root()
 	require.NoError(t, err)

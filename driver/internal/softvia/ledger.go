@@ -219,7 +219,7 @@ func (e *Engine[T]) transmit(who T, index int) {
 	l := &v.ledger
 	for v.state == layout.VIStateConnected && !l.broken && !l.refused && l.next-l.una < l.credit {
 		if !v.underWay() {
-			e.progress(v) // restart the timer for the frames sent now
+			e.progress(v) // the frames sent now get the full time
 		}
 		if l.next == l.end && (l.stuck || !v.begin()) || behind(l.next, l.end) {
 			return

@@ -28,7 +28,7 @@ var (
 	ErrPacket   = errors.New("not a packet of this protocol")
 )
 
-// Default is the name of a fabric without a given name.
+// Default is the name of a fabric if none is given.
 const Default = "default"
 
 const (
@@ -203,8 +203,8 @@ func Peer(c *net.UnixConn) (pid, uid int, err error) {
 	return int(cred.Pid), int(cred.Uid), nil
 }
 
-// Deadline limits operations on a connection by a span and a context; the
-// returned function ends both limits.
+// Deadline limits operations on a connection by a span and a context. The
+// returned function removes both limits.
 func Deadline(ctx context.Context, c *net.UnixConn, limit time.Duration) func() {
 	_ = c.SetDeadline(time.Now().Add(limit))
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })

@@ -26,7 +26,7 @@ type module struct {
 	root    bool   // no other module has an instance of it
 }
 
-// wide is the value of each data-width parameter for 64 bits.
+// wide has the value of each data-width parameter for 64 bits.
 var wide = map[string]string{"W": "64", "DataW": "64", "Width": "64", "DataBytes": "8"}
 
 // finding is one failed check.
@@ -155,8 +155,8 @@ var (
 	widthName = regexp.MustCompile(`(?:W|[Ww]idth|Bits|Bytes)$`)
 )
 
-// dataWidth returns a module's data-width parameter. A name with the form of a
-// width must be in the table, so that none stays at its default.
+// dataWidth returns a module's data-width parameter. A name that looks like a
+// width must be in the table, so that the check at 64 bits sets it.
 func dataWidth(rel, text string) (string, error) {
 	name := ""
 	for _, p := range parameter.FindAllStringSubmatch(text, -1) {
@@ -228,8 +228,8 @@ func (l *linter) jobs(modules []module) []job {
 	return jobs
 }
 
-// run makes all checks, one per processor at a time, and returns the failures
-// in the order of the modules.
+// run runs all checks, one per processor at a time, and returns the failures in
+// the order of the modules.
 func (l *linter) run(ctx context.Context, modules []module) []finding {
 	jobs := l.jobs(modules)
 	results := make([]*finding, len(jobs))
@@ -298,8 +298,8 @@ func (l *linter) verilatorArgs(m module, parameter string) []string {
 }
 
 // yosysScript omits the checkers, which are not hardware. A root is checked
-// with everything in it, as its instances are parametrised; any other module
-// alone, because its instances are checked alone and in the root.
+// with its instances, as they are parametrised there. Any other module is
+// checked without them: they are checked alone and in the root.
 func (l *linter) yosysScript(m module, parameter string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read_verilog -sv %s; ", strings.Join(append(slices.Clone(l.packages), m.file), " "))

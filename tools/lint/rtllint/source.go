@@ -22,7 +22,7 @@ import (
 //   - every register that steps by a constant or shifts itself;
 //   - every name that speaks of waiting.
 //
-// The table of allowances names the purpose of each exception. Its reader
+// The table of allowances names the purpose of each exception. A reviewer
 // decides whether a counter counts something or only lets time pass.
 
 // allowances gives reasons by "module: name", without _q, _d, _i or _o. An

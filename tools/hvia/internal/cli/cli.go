@@ -50,13 +50,13 @@ type Experiments struct {
 	Ablate    func(context.Context, reproduce.AblateConfig) (*report.Report, error)
 	Compare   func(context.Context, compare.Config) (*compare.Report, error)
 	Demo      func(context.Context, demo.Config) (*demo.Report, error)
-	// FaultMatrix returns the cells it could try, also with an error.
+	// FaultMatrix returns the cells that it tried, also with an error.
 	FaultMatrix func(context.Context, faults.Config) (*faults.Matrix, error)
 
 	// Conform returns what it tried, also with an error.
 	Conform func(context.Context, conformance.Config) (*conformance.Report, error)
 
-	// Digests makes the runs that ReadDigests has recorded.
+	// Digests repeats the runs that ReadDigests reads from the record.
 	Digests     func(context.Context, digests.Config) (*digests.Table, error)
 	ReadDigests func() (*digests.Table, error)
 
@@ -64,15 +64,15 @@ type Experiments struct {
 	// first sends the job on standard input.
 	ServePeer func(ctx context.Context, job []byte) error
 
-	// Fabrics stay for programs of many processes.
+	// Fabrics run for programs of many processes.
 	Fabrics Fabrics
 	// BuildProfile compiles the simulator of a profile and returns its path.
 	BuildProfile func(ctx context.Context, profile string) (string, error)
 
 	// BuildSimulator compiles the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
-	// SimulatorBuilt says whether that has been done for the present sources.
-	// Without it, doctor does not check.
+	// SimulatorBuilt reports whether the simulator is built from the present
+	// sources. If it is nil, doctor does not check.
 	SimulatorBuilt func() (path string, built bool, err error)
 }
 
@@ -93,7 +93,7 @@ func Process() Terminal {
 	}
 }
 
-// usageError is a wrong command line; verb is the one to ask for help.
+// usageError is a wrong command line; verb is the verb whose help applies.
 type usageError struct {
 	verb string
 	err  error
@@ -138,7 +138,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 	}
 	fmt.Fprintf(t.Stderr, "hvia: %v\n", err)
 	switch {
-	case errors.Is(err, sim.ErrRejected): // values that do not fit each other
+	case errors.Is(err, sim.ErrRejected): // values that contradict each other
 		return ExitUsage
 	case environmental(err):
 		return ExitEnvironment
@@ -146,7 +146,7 @@ func Main(args []string, t Terminal, e Experiments) int {
 	return ExitFailed
 }
 
-// environmental is true for errors that another machine would not have.
+// environmental reports whether the machine causes the error.
 func environmental(err error) bool {
 	for _, target := range []error{ErrEnvironment, verilate.ErrNoVerilator, sim.ErrNoCompiler, rig.ErrOutput, exec.ErrNotFound, fs.ErrPermission,
 		verilate.ErrPath, sim.ErrOutput, syscall.ENOSPC, syscall.EADDRINUSE, syscall.ENAMETOOLONG} {
@@ -162,7 +162,7 @@ type environmentError struct{ error }
 
 func (e environmentError) Unwrap() []error { return []error{e.error, ErrEnvironment} }
 
-// needCheckout fails outside of a checkout, which has the RTL.
+// needCheckout fails outside of a checkout: only a checkout has the RTL.
 func needCheckout() error {
 	if _, err := verilate.Root(); err != nil {
 		return environmentError{err}

@@ -18,12 +18,12 @@ import (
 type outcome interface {
 	Complete(version string, argv []string, failed error)
 	Measured() bool // there is more to print than an error
-	Failed() error  // why the results of a complete run are no success
+	Failed() error  // error if a complete run is no success
 	WriteText(io.Writer) error
 }
 
-// run runs an experiment, whose progress goes to the hook that it sets, and
-// completes the head of its report. Without a report, it is the empty one.
+// run runs an experiment, sets the hook for its progress and completes the head
+// of its report. Without a report it uses the empty one.
 func run[R outcome](a *app, cmd *cobra.Command, json bool, hook *func(rig.Progress), empty R, measure func(context.Context) (R, error)) (R, error) {
 	p := a.newProgress(json)
 	*hook = p.hook()
@@ -42,8 +42,8 @@ func run[R outcome](a *app, cmd *cobra.Command, json bool, hook *func(rig.Progre
 	return rep, err
 }
 
-// print writes the report, also that of a failed run: as JSON, or, if
-// something was measured, with write.
+// print writes the report, also of a failed run: as JSON or, if there are
+// results, with write.
 func (a *app) print(cmd *cobra.Command, rep outcome, json bool, write func(io.Writer) error, to io.Writer, failed error) error {
 	if json {
 		write = func(w io.Writer) error { return report.WriteJSON(w, rep) }

@@ -28,8 +28,8 @@ import (
 	"hvia/sim"
 )
 
-// readyFD is the descriptor through which a fabric in the background reports to
-// its starter that it serves, or why not.
+// readyFD is the file descriptor on which a background fabric reports to its
+// starter that it is ready, or an error.
 const readyFD = 3
 
 // upLimit bounds the wait for a background fabric with a built simulator.
@@ -136,7 +136,7 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 	if ready == readyFD {
 		pipe := os.NewFile(readyFD, "ready")
 		tell = func(word string) {
-			// The reader may be gone.
+			// The reader may have exited.
 			_, _ = io.WriteString(pipe, word)
 			_ = pipe.Close()
 		}

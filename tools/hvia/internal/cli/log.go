@@ -59,8 +59,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate renames the log and starts another. Standard output and error, if they
-// are the log, move with it, so that a crash appears in the current log.
+// rotate renames the log and starts another. If standard output and error are
+// the log, they move to the new one, so that it shows a crash.
 func (l *logFile) rotate() error {
 	old := l.file
 	if err := os.Rename(l.path, l.path+oldLog); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A log and its predecessor have at most the limit each, and the last lines.
+// A log and its predecessor are at most limit bytes each, and have the last
+// lines.
 func TestLogIsRotated(t *testing.T) {
 	const limit = 1000
 	path := filepath.Join(t.TempDir(), "lab.log")

@@ -50,7 +50,7 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-// newVersionReport has what the build says of itself.
+// newVersionReport returns the data that the build recorded.
 func newVersionReport() versionReport {
 	v := versionReport{Schema: "hvia-version/1", Version: "devel", Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {

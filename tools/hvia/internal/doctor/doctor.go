@@ -51,8 +51,8 @@ type Options struct {
 
 const (
 	wantVerilator = "5.006"
-	// Two hosts in one process may each hold 32,000 scattered pages, and Go and
-	// the C library need some; the kernel's default is 65,530.
+	// Two hosts in one process may each map 32,000 scattered pages, and Go and
+	// the C library need some mappings too. The kernel's default is 65,530.
 	wantMappings = 65_000
 	wantMemory   = 2 << 30 // the compiler is the largest consumer
 	wantDisk     = 2 << 30 // build caches of Go and of the simulator
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) []Check {
 	return checks
 }
 
-// Good is true if nothing is missing.
+// Good reports whether nothing is missing.
 func Good(checks []Check) bool {
 	for _, c := range checks {
 		if c.Status == Missing {
@@ -100,7 +100,7 @@ func checkout(root string) Check {
 	return c
 }
 
-// path says whether make can build at the checkout's path.
+// path checks that make can build at the checkout's path.
 func path(root string) Check {
 	c := Check{Name: "path", Want: "a checkout's path without spaces and characters that make or its shell interpret", Found: root, Status: OK}
 	if root == "" {
@@ -132,8 +132,8 @@ var goDirective = regexp.MustCompile(`(?m)^go (\d+(?:\.\d+)*)$`)
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// program runs a tool for its version, because a wrapper on PATH may stand for
-// a tool that is gone.
+// program runs a tool for its version: a wrapper on PATH may exist without its
+// tool.
 func program(ctx context.Context, name, versionFlag, want string, absent Status, fix string) Check {
 	c := Check{Name: name, Want: want + " or newer", Status: OK}
 	out, err := output(ctx, name, versionFlag)
