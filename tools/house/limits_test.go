@@ -19,8 +19,7 @@ var tooLong = map[string]struct{ reason, names string }{
 		TestFreeMode TestHeldWireBetweenCards TestNeverTwice
 		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch
 		TestReproduceReport TestReproductionPage TestVirtualPrimitives busy conversation
-		flushedClient isolation play queueResize reclaimAt rig.cutOff setup.run speak
-		traffic withdrawals`},
+		flushedClient isolation queueResize reclaimAt rig.cutOff speak traffic withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
 )
 
 func seed(t *testing.T) uint64 {
@@ -59,7 +60,7 @@ func runWorkload(t *testing.T, ctx context.Context, s shape, seed uint64, rounds
 	}
 	cfg := sim.Config{Threads: workloadThreads, Arguments: s.arguments, Nodes: []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, MemoryBytes: memoryBytes, StuckLimit: s.stuck, Program: s.program}
 	if cfg.Program == "" {
-		cfg.Program = simulator(t)
+		cfg.Program = unit.Simulator(t)
 	}
 	if s.reversed {
 		cfg.Threads = slices.Clone(cfg.Threads)

@@ -23,6 +23,7 @@ import (
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 )
 
 // noticeLimit bounds the time until every waiter learns that the run is over.
@@ -251,7 +252,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fabric.sock")
 	cfg := sim.Config{Threads: twoThreads(), SocketPath: path}
 	f := startFabric(t, ctx, cfg)
-	cfg.Program = simulator(t)
+	cfg.Program = unit.Simulator(t)
 	cfg.Nodes, cfg.MemoryBytes = []sim.Node{{Kind: "echo", Name: "a"}, {Kind: "echo", Name: "b"}}, memoryBytes
 	_, err := sim.Start(ctx, cfg)
 	require.ErrorIs(t, err, sim.ErrStart)
@@ -297,7 +298,7 @@ func TestBadStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.cfg.Program == "" {
-				c.cfg.Program = simulator(t)
+				c.cfg.Program = unit.Simulator(t)
 			}
 			_, err := sim.Start(ctx, c.cfg)
 			require.ErrorContains(t, err, c.want)

@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,9 +34,8 @@ type wireFrame struct {
 func onWire(t *testing.T, program string, left, right func(x *transfer) error) (wireLog, bridge.Digest) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
-	dir := t.TempDir()
-	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
-	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program, Arguments: []string{"--trace", trace, "--frames", frames}})
+	records := unit.NewRecords(t)
+	f := startFabric(t, ctx, sim.Config{Threads: twoThreads(), Program: program, Arguments: records.Arguments()})
 	x := newTransfer(t, ctx, f)
 	errL, errR := both(func() error { return errors.Join(left(x), x.left.Detach()) }, func() error { return errors.Join(right(x), x.right.Detach()) })
 	require.NoError(t, errors.Join(errL, errR))
@@ -46,15 +43,13 @@ func onWire(t *testing.T, program string, left, right func(x *transfer) error) (
 	require.NoError(t, err)
 	require.True(t, d.Reproducible)
 	require.NoError(t, f.Close())
-	return readWire(t, trace, frames), d
+	return readWire(t, records), d
 }
 
-func readWire(t *testing.T, trace, frames string) (w wireLog) {
+func readWire(t *testing.T, records unit.Records) (w wireLog) {
 	t.Helper()
-	b, err := os.ReadFile(trace)
-	require.NoError(t, err)
-	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
-		switch r := layout.TraceRecord(b[:layout.TraceRecordSize]); layout.TraceEvent(r.Event()) {
+	for _, r := range records.Trace(t) {
+		switch layout.TraceEvent(r.Event()) {
 		case layout.TraceEventWireStart:
 			require.Zero(t, r.Node())
 			w.starts = append(w.starts, host.Time(r.Time()))
@@ -63,12 +58,8 @@ func readWire(t *testing.T, trace, frames string) (w wireLog) {
 			w.ends = append(w.ends, host.Time(r.Time()))
 		}
 	}
-	b, err = os.ReadFile(frames)
-	require.NoError(t, err)
-	for len(b) > 0 {
-		r := layout.FrameRecord(b[:layout.FrameRecordSize])
-		w.frames = append(w.frames, wireFrame{host.Time(r.Time()), int(r.Length())})
-		b = b[layout.FrameRecordSize+int(r.Length()):]
+	for _, f := range records.Frames(t) {
+		w.frames = append(w.frames, wireFrame{host.Time(f.Time()), int(f.Length())})
 	}
 	return w
 }

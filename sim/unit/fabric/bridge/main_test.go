@@ -18,6 +18,7 @@ import (
 
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 	"hvia/sim/verilate"
 )
 
@@ -112,7 +113,7 @@ func startFabric(t *testing.T, ctx context.Context, cfg sim.Config) *sim.Fabric 
 		cfg.MemoryBytes = memoryBytes
 	}
 	if cfg.Program == "" {
-		cfg.Program = simulator(t)
+		cfg.Program = unit.Simulator(t)
 	}
 	f, err := sim.Start(ctx, cfg)
 	require.NoError(t, err)
@@ -170,20 +171,10 @@ func play(role string) error {
 	return fmt.Errorf("unknown role %q", role)
 }
 
-// simulator builds the simulator that knows the test device only.
-func simulator(t *testing.T) string {
-	t.Helper()
-	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute))
-	require.NoError(t, err)
-	return program
-}
-
 func mutant(t *testing.T, file, old, replacement string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds a simulator")
 	}
-	program, err := sim.EchoSimulator(testContext(t, 5*time.Minute), verilate.Mutant{File: file, Old: old, New: replacement})
-	require.NoError(t, err)
-	return program
+	return unit.Simulator(t, verilate.Mutant{File: file, Old: old, New: replacement})
 }

@@ -15,6 +15,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 )
 
 // replaced runs one transfer with replaced parameters and returns the arrival
@@ -69,7 +70,7 @@ func TestReplacedParameters(t *testing.T) {
 
 func TestReplacedParametersRefused(t *testing.T) {
 	ctx := testContext(t, 5*time.Minute)
-	program := simulator(t)
+	program := unit.Simulator(t)
 	start := func(arguments ...string) error {
 		f, err := sim.Start(ctx, sim.Config{Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes, Arguments: arguments})
 		if err == nil {
@@ -133,7 +134,7 @@ func TestReplacedParametersRefused(t *testing.T) {
 // values, and nothing beyond. It reports a rejected value in one sentence.
 func TestRangesOfParameters(t *testing.T) {
 	ctx := testContext(t, 5*time.Minute)
-	program := simulator(t)
+	program := unit.Simulator(t)
 	start := func(name string, value int64) error {
 		f, err := sim.Start(ctx, sim.Config{
 			Program: program, Mode: sim.Free, Nodes: []sim.Node{{Kind: "echo", Name: "a"}}, MemoryBytes: memoryBytes, Params: map[string]int64{name: value},

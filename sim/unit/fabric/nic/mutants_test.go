@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/sim"
 	"hvia/sim/unit/internal/unit"
 	"hvia/sim/verilate"
 )
@@ -59,9 +58,8 @@ func TestPlantedFaults(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 			unit.Fault(t)
-			program, err := sim.EchoSimulator(t.Context(), verilate.Mutant{File: "sim/fabric/plain_nic.cc", Old: f.old, New: f.new})
-			require.NoError(t, err)
-			err = play(t, config{program: program, params: f.params}, f.play.a, f.play.b)
+			program := unit.Simulator(t, verilate.Mutant{File: "sim/fabric/plain_nic.cc", Old: f.old, New: f.new})
+			err := play(t, config{program: program, params: f.params}, f.play.a, f.play.b)
 			require.Error(t, err, "the testbench does not see the fault")
 			text, _, _ := strings.Cut(err.Error(), "\n")
 			t.Log(text)

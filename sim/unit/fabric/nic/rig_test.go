@@ -23,6 +23,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 )
 
 const (
@@ -75,9 +76,7 @@ func play(t *testing.T, c config, a, b func(n *nic)) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if c.program == "" {
-		var err error
-		c.program, err = sim.EchoSimulator(ctx)
-		require.NoError(t, err)
+		c.program = unit.Simulator(t)
 	}
 	if c.kind == "" {
 		c.kind = "nic"

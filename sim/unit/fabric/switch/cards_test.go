@@ -19,6 +19,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 	"hvia/vipl"
 )
 
@@ -187,7 +188,7 @@ func TestEightCards(t *testing.T) {
 // The same over plain NICs, with the largest number of nodes, twice.
 func TestRingOfPlainNICs(t *testing.T) {
 	for _, nodes := range []int{3, 16} {
-		c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+		c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: unit.Simulator(t), MemoryBytes: 16 << 20}}
 		require.Equal(t, ring(t, nodes, c), ring(t, nodes, c), "%d nodes", nodes)
 	}
 }
@@ -207,7 +208,7 @@ func TestConnectionBehindAForgedAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var digest bridge.Digest
-	c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: simulator(t), MemoryBytes: 16 << 20}}
+	c := fabric.RunConfig{Device: driver.DeviceMvia, Fabric: sim.Config{Program: unit.Simulator(t), MemoryBytes: 16 << 20}}
 	c.Finished = func(f *sim.Fabric) (err error) {
 		digest, err = f.Digest(ctx)
 		return err

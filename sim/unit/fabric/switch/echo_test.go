@@ -17,10 +17,11 @@ import (
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 )
 
 // Echo devices address any other node, and ignore flooded frames.
-func TestEchoDevices(t *testing.T) { require.NoError(t, echoes(t, simulator(t))) }
+func TestEchoDevices(t *testing.T) { require.NoError(t, echoes(t, unit.Simulator(t))) }
 
 func echoes(t *testing.T, program string) error {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
+	"hvia/sim/unit/internal/unit"
 )
 
 func faults(t *testing.T, text string) sim.WireFaults {
@@ -192,7 +193,7 @@ func TestFreeMode(t *testing.T) {
 
 // Impossible configurations are rejected at the start, with a reason.
 func TestRefused(t *testing.T) {
-	program := simulator(t)
+	program := unit.Simulator(t)
 	start := func(nodes int, c sim.Config) error {
 		c.Program, c.Mode, c.MemoryBytes = program, sim.Free, 1<<20
 		for i := range nodes {

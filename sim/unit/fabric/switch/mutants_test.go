@@ -148,8 +148,8 @@ func TestMutantFabricIsCaught(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			unit.Fault(t)
-			require.NoError(t, c.check(t, simulator(t)), "without the fault %q", c.new)
-			err := c.check(t, simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
+			require.NoError(t, c.check(t, unit.Simulator(t)), "without the fault %q", c.new)
+			err := c.check(t, unit.Simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
 			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})

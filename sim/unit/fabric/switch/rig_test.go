@@ -3,42 +3,25 @@
 package switch_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
-	"hvia/driver/card"
 	"hvia/host"
-	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/bridge"
-	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
+	"hvia/sim/unit/fabric/internal/nics"
 )
 
 const (
 	pace     = 30 * host.Microsecond // from frame to frame of a node
 	testType = 0x88b7                // EtherType of these nodes' frames
 )
-
-func simulator(t *testing.T, mutants ...verilate.Mutant) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	program, err := sim.EchoSimulator(ctx, mutants...)
-	require.NoError(t, err)
-	return program
-}
 
 // setup is one run of plain NICs: each node sends frames at a pace.
 type setup struct {
@@ -102,150 +85,106 @@ func run(t *testing.T, s setup) result {
 	return r
 }
 
-func (s setup) run(t *testing.T) (r result, err error) {
+// running is a setup on its fabric.
+type running struct {
+	setup
+	result
+	*nics.LAN
+}
+
+func (s setup) run(t *testing.T) (result, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	if s.to == nil {
 		s.to = func(node, i int) int { return (node + 1 + i%(s.nodes-1)) % s.nodes }
 	}
-	s.bytes, s.after = max(s.bytes, layout.MinFrame), max(s.after, 5*host.Millisecond)
-	dir := t.TempDir()
-	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
-	cfg := s.config
-	if cfg.Program == "" {
-		cfg.Program = simulator(t)
-	}
-	cfg.MemoryBytes, cfg.Arguments = 4<<20, append([]string{"--trace", trace, "--frames", frames}, cfg.Arguments...)
-	if cfg.Seed == 0 {
-		cfg.Seed = unit.Seed(t)
-	}
-	for n := range s.nodes {
-		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "nic", Name: fmt.Sprint("n", n)})
-		for rank := range 2 {
-			cfg.Threads = append(cfg.Threads, sim.Thread{Node: n, Rank: rank, Name: fmt.Sprint(n, ".", rank)})
-		}
-	}
-	if s.during != nil {
-		cfg.Threads = append(cfg.Threads, sim.Thread{Node: s.nodes - 1, Rank: 2, Name: "during"})
-	}
-	parties := len(cfg.Threads)
-	f, err := sim.Start(ctx, cfg)
-	require.NoError(t, err)
-	r.sent, r.received, r.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]host.Time, s.nodes)
-	nics, memory := make([]*card.Ethernet, s.nodes), make([]*mem.Memory, s.nodes)
-	for n := range s.nodes {
-		m, err := f.Conn().Memory(n)
-		require.NoError(t, err)
-		memory[n], err = mem.New(mem.Config{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
-		require.NoError(t, err)
-		defer memory[n].Close()
-	}
-	end := host.Time(s.count)*pace + s.after
-	serve := func(t *host.Thread) error {
-		node := t.ID().Node
-		e, err := card.OpenEthernet(t, memory[node], host.CostModel{})
-		if err != nil {
-			return err
-		}
-		nics[node] = e
-		if err := errors.Join(e.Start(t, driver.NodeMAC(node)), t.Barrier(1, parties)); err != nil {
-			return err
-		}
-		until := t.Now() + end
-		going := func() bool { return t.Now() < until }
-		if cfg.Mode == sim.Free { // where time may stop
-			all := 0
-			for n := range s.nodes {
-				for i := range s.count {
-					if n != node && s.to(n, i) == node {
-						all++
-					}
-				}
-			}
-			going = func() bool { return len(r.received[node]) < all }
-		}
-		for going() {
-			span := until - t.Now()
-			if s.forEver {
-				span = host.Never
-			}
-			if _, err := t.WaitInterrupt(span); err != nil {
-				return err
-			}
-			if err := e.Service(t, func(frame []byte) error {
-				r.received[node] = append(r.received[node], read(frame))
-				return nil
-			}); err != nil {
-				return err
-			}
-			if s.forEver && len(r.received[node]) > 0 {
-				break
-			}
-		}
-		// Its sender may still be busy.
-		return errors.Join(t.Barrier(2, 2*s.nodes), e.Stop(t))
-	}
-	send := func(t *host.Thread) error {
-		if err := t.Barrier(1, parties); err != nil {
-			return err
-		}
-		node := t.ID().Node
-		for i := range s.count {
-			m := message{node, s.to(node, i), i}
-			if m.to != node {
-				r.sent[node] = append(r.sent[node], m)
-				if err := nics[node].Transmit(t, write(m, s.bytes), nil, nil); err != nil {
-					return err
-				}
-			}
-			if err := errors.Join(t.Sleep(pace), nics[node].Reap(t)); err != nil {
-				return err
-			}
-		}
-		return t.Barrier(2, 2*s.nodes)
-	}
-	during := func(t *host.Thread) error { return errors.Join(t.Barrier(1, parties), s.during(t)) }
-	bodies := []func(t *host.Thread) error{serve, send, during}
-	errs := make([]error, parties)
-	var wg sync.WaitGroup
-	for i, id := range cfg.Threads {
-		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
-		require.NoError(t, err)
-		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
-	}
-	wg.Wait()
-	if err = errors.Join(errs...); err == nil {
-		r.digest, err = f.Digest(ctx)
-	}
-	err = errors.Join(err, f.Close())
+	s.bytes, s.after, s.config.MemoryBytes = max(s.bytes, layout.MinFrame), max(s.after, 5*host.Millisecond), 4<<20
+	x := &running{setup: s, LAN: nics.Start(t, s.config, s.nodes, s.during != nil)}
+	x.sent, x.received, x.ends = make([][]message, s.nodes), make([][]message, s.nodes), make([][]host.Time, s.nodes)
+	var err error
+	x.digest, err = x.Run(t, x.serve, x.send, func(t *host.Thread) error { return errors.Join(x.Begin(t), s.during(t)) })
 	if err == nil {
-		r.readFiles(t, trace, frames)
+		x.readRecords(t)
 	}
-	return r, err
+	return x.result, err
 }
 
-func (r *result) readFiles(t *testing.T, trace, frames string) {
-	t.Helper()
-	b, err := os.ReadFile(trace)
-	require.NoError(t, err)
-	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
-		e := layout.TraceRecord(b[:layout.TraceRecordSize])
-		switch {
-		case layout.TraceEvent(e.Event()) != layout.TraceEventWireEnd:
-		case int(e.Node()) >= len(r.ends):
-			r.strays++
-		default:
-			r.ends[e.Node()] = append(r.ends[e.Node()], host.Time(e.Time()))
+// end waits for all threads that serve or send.
+func (x *running) end(t *host.Thread) error { return t.Barrier(2, 2*x.nodes) }
+
+// receives is how many frames are for a node.
+func (s setup) receives(node int) (all int) {
+	for n := range s.nodes {
+		for i := range s.count {
+			if n != node && s.to(n, i) == node {
+				all++
+			}
 		}
 	}
-	b, err = os.ReadFile(frames)
-	require.NoError(t, err)
-	for len(b) > 0 {
-		f := layout.FrameRecord(b[:layout.FrameRecordSize])
-		n := layout.FrameRecordSize + int(f.Length())
-		r.hops = append(r.hops, hop{host.Time(f.Time()), int(f.Source()), int(f.Destination()), f.Faults(), read(b[layout.FrameRecordSize:n])})
-		b = b[n:]
+	return all
+}
+
+func (x *running) serve(t *host.Thread) error {
+	node := t.ID().Node
+	e, err := x.Open(t)
+	if err != nil {
+		return err
+	}
+	until := t.Now() + host.Time(x.count)*pace + x.after
+	going := func() bool { return t.Now() < until }
+	if x.config.Mode == sim.Free { // where time may stop
+		all := x.receives(node)
+		going = func() bool { return len(x.received[node]) < all }
+	}
+	for going() {
+		span := until - t.Now()
+		if x.forEver {
+			span = host.Never
+		}
+		if _, err := t.WaitInterrupt(span); err != nil {
+			return err
+		}
+		if err := e.Service(t, func(frame []byte) error {
+			x.received[node] = append(x.received[node], read(frame))
+			return nil
+		}); err != nil {
+			return err
+		}
+		if x.forEver && len(x.received[node]) > 0 {
+			break
+		}
+	}
+	// Its sender may still be busy.
+	return errors.Join(x.end(t), e.Stop(t))
+}
+
+func (x *running) send(t *host.Thread) error {
+	node := t.ID().Node
+	if err := x.Send(t, x.count, pace, func(i int) []byte {
+		m := message{node, x.to(node, i), i}
+		if m.to == node {
+			return nil
+		}
+		x.sent[node] = append(x.sent[node], m)
+		return write(m, x.bytes)
+	}); err != nil {
+		return err
+	}
+	return x.end(t)
+}
+
+func (x *running) readRecords(t *testing.T) {
+	t.Helper()
+	for _, e := range x.Trace(t) {
+		switch {
+		case layout.TraceEvent(e.Event()) != layout.TraceEventWireEnd:
+		case int(e.Node()) >= len(x.ends):
+			x.strays++
+		default:
+			x.ends[e.Node()] = append(x.ends[e.Node()], host.Time(e.Time()))
+		}
+	}
+	for _, f := range x.Frames(t) {
+		x.hops = append(x.hops, hop{host.Time(f.Time()), int(f.Source()), int(f.Destination()), f.Faults(), read(f.Bytes)})
 	}
 }
 

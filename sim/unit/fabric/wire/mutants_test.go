@@ -104,8 +104,8 @@ func TestMutantWireIsCaught(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			unit.Fault(t)
-			require.NoError(t, c.check(simulator(t)), "without the fault %q", c.new)
-			err := c.check(simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
+			require.NoError(t, c.check(unit.Simulator(t)), "without the fault %q", c.new)
+			err := c.check(unit.Simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
 			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})
@@ -114,7 +114,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 
 // The simulator also checks faults in its arguments.
 func TestWireFaultArgumentsRefused(t *testing.T) {
-	program := simulator(t)
+	program := unit.Simulator(t)
 	start := func(nodes int, arguments ...string) error {
 		cfg := sim.Config{Program: program, Mode: sim.Free, MemoryBytes: 1 << 20, Arguments: arguments}
 		for i := range nodes {

@@ -6,29 +6,22 @@
 package wire_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"hvia/driver"
-	"hvia/driver/card"
 	"hvia/host"
-	"hvia/host/mem"
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
-	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
+	"hvia/sim/unit/fabric/internal/nics"
 )
 
 const (
@@ -100,15 +93,6 @@ func numbers(frames [][]byte) (out []int) {
 	return out
 }
 
-func simulator(t *testing.T, mutants ...verilate.Mutant) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	program, err := sim.EchoSimulator(ctx, mutants...)
-	require.NoError(t, err)
-	return program
-}
-
 func run(t *testing.T, s setup) outcome {
 	t.Helper()
 	o, err := play(t, s)
@@ -116,175 +100,111 @@ func run(t *testing.T, s setup) outcome {
 	return o
 }
 
-func play(t *testing.T, s setup) (o outcome, err error) {
+// running is a setup on its fabric.
+type running struct {
+	setup
+	outcome
+	*nics.LAN
+	sending atomic.Int32 // nodes that may still send
+	mu      sync.Mutex   // free mode only: received is read by another thread
+}
+
+func play(t *testing.T, s setup) (outcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if s.program == "" {
-		s.program = simulator(t)
-	}
 	if s.frame == nil {
 		s.frame = shape
 	}
-	if s.seed == 0 {
-		s.seed = unit.Seed(t)
-	}
-	o.faults, err = sim.ParseWireFaults(s.faults)
+	faults, err := sim.ParseWireFaults(s.faults)
 	require.NoError(t, err)
-	dir := t.TempDir()
-	trace, frames := filepath.Join(dir, "trace"), filepath.Join(dir, "frames")
-	ranks := 2
-	if s.during != nil {
-		ranks = 3
-	}
-	cfg := sim.Config{
-		Program: s.program, Mode: s.mode, MemoryBytes: 16 << 20, Seed: s.seed, Faults: o.faults,
-		Nodes:     []sim.Node{{Kind: "nic", Name: "a"}, {Kind: "nic", Name: "b"}},
-		Arguments: []string{"--trace", trace, "--frames", frames},
-	}
-	for node := range 2 {
-		for rank := range ranks {
-			if rank < 2 || node == 1 {
-				cfg.Threads = append(cfg.Threads, sim.Thread{Node: node, Rank: rank, Name: fmt.Sprintf("t%d%d", node, rank)})
-			}
-		}
-	}
-	f, err := sim.Start(ctx, cfg)
-	require.NoError(t, err)
-	var nic [2]*card.Ethernet
-	var memory [2]*mem.Memory
-	for node := range 2 {
-		m, err := f.Conn().Memory(node)
-		require.NoError(t, err)
-		memory[node], err = mem.New(mem.Config{Fd: m.FD, Frames: m.Frames, Use: m, Seed: 1})
-		require.NoError(t, err)
-		defer memory[node].Close()
-	}
-	end := host.Time(s.count)*pace + afterAll
-	parties := len(cfg.Threads)
-	var sending atomic.Int32
-	sending.Store(2)
-	var mu sync.Mutex // free mode only: received is read by another thread
-	serve := func(t *host.Thread) error {
-		node := t.ID().Node
-		e, err := card.OpenEthernet(t, memory[node], host.CostModel{})
-		if err != nil {
-			return err
-		}
-		nic[node] = e
-		if err := errors.Join(e.Start(t, driver.NodeMAC(node)), t.Barrier(1, parties)); err != nil {
-			return err
-		}
-		until := t.Now() + end
-		going := func() bool { return t.Now() < until }
-		wait := func() host.Time { return until - t.Now() }
-		quiet := false // nothing came for a while after both had sent
-		if s.mode == sim.Free {
-			going = func() bool { return !quiet }
-			wait = func() host.Time { return host.Second }
-		}
-		for going() {
-			span := wait()
-			reset := node == 1 && s.resetAt > t.Now()
-			if reset {
-				span = min(span, s.resetAt-t.Now())
-			}
-			sent := sending.Load() == 0
-			came, err := t.WaitInterrupt(span)
-			if err != nil {
-				return err
-			}
-			quiet = sent && !came
-			if reset && t.Now() == s.resetAt {
-				if err := errors.Join(t.ResetBus(host.Microsecond), t.Sleep(100*host.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
-					return err
-				}
-			}
-			if err := e.Service(t, func(frame []byte) error {
-				mu.Lock()
-				defer mu.Unlock()
-				o.received[node] = append(o.received[node], append([]byte(nil), frame...))
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		for _, c := range []layout.NICCounter{layout.NICCounterReceiveOverrun, layout.NICCounterReceiveDropped, layout.NICCounterReceiveError, layout.NICCounterTransmitError} {
-			if v, err := e.Counter(t, c); err != nil || v != 0 {
-				return errors.Join(err, fmt.Errorf("%v is %d", c, v))
-			}
-		}
-		return e.Stop(t)
-	}
-	send := func(t *host.Thread) error {
-		defer sending.Add(-1)
-		if err := t.Barrier(1, parties); err != nil {
-			return err
-		}
-		node := t.ID().Node
-		if node == 1 && s.oneWay {
-			return nil
-		}
-		for i := range s.count {
-			frame := s.frame(node, i)
-			o.sent[node] = append(o.sent[node], frame)
-			if err := errors.Join(nic[node].Transmit(t, frame, nil, nil), t.Sleep(pace), nic[node].Reap(t)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	bodies := []func(t *host.Thread) error{serve, send, func(t *host.Thread) error {
-		if err := t.Barrier(1, parties); err != nil {
+	x := &running{setup: s, LAN: nics.Start(t, sim.Config{Program: s.program, Mode: s.mode, MemoryBytes: 16 << 20, Seed: s.seed, Faults: faults}, 2, s.during != nil)}
+	x.outcome.faults = faults
+	x.sending.Store(2)
+	x.digest, err = x.Run(t, x.serve, x.send, func(t *host.Thread) error {
+		if err := x.Begin(t); err != nil {
 			return err
 		}
 		return s.during(t, func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(o.received[1])
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return len(x.received[1])
 		})
-	}}
-	errs := make([]error, len(cfg.Threads))
-	var wg sync.WaitGroup
-	for i, id := range cfg.Threads {
-		thread, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: id.Node, Rank: id.Rank}, id.Name)
-		require.NoError(t, err)
-		wg.Go(func() { errs[i] = errors.Join(bodies[id.Rank](thread), thread.Detach()) })
-	}
-	wg.Wait()
-	err = errors.Join(errs...)
+	})
 	if err == nil {
-		o.digest, err = f.Digest(ctx)
+		x.readRecords(t)
 	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		readTrace(t, trace, &o)
-		readFrames(t, frames, &o)
-	}
-	return o, err
+	return x.outcome, err
 }
 
-func readTrace(t *testing.T, path string, o *outcome) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for ; len(b) > 0; b = b[layout.TraceRecordSize:] {
-		r := layout.TraceRecord(b[:layout.TraceRecordSize])
-		if layout.TraceEvent(r.Event()) == layout.TraceEventWireEnd {
-			o.ends[r.Node()] = append(o.ends[r.Node()], host.Time(r.Time()))
+func (x *running) serve(t *host.Thread) error {
+	node := t.ID().Node
+	e, err := x.Open(t)
+	if err != nil {
+		return err
+	}
+	until := t.Now() + host.Time(x.count)*pace + afterAll
+	going := func() bool { return t.Now() < until }
+	wait := func() host.Time { return until - t.Now() }
+	quiet := false // nothing came for a while after both had sent
+	if x.mode == sim.Free {
+		going = func() bool { return !quiet }
+		wait = func() host.Time { return host.Second }
+	}
+	for going() {
+		span := wait()
+		reset := node == 1 && x.resetAt > t.Now()
+		if reset {
+			span = min(span, x.resetAt-t.Now())
+		}
+		sent := x.sending.Load() == 0
+		came, err := t.WaitInterrupt(span)
+		if err != nil {
+			return err
+		}
+		quiet = sent && !came
+		if reset && t.Now() == x.resetAt {
+			if err := errors.Join(t.ResetBus(host.Microsecond), t.Sleep(100*host.Microsecond), e.Release(t), e.Start(t, driver.NodeMAC(node))); err != nil {
+				return err
+			}
+		}
+		if err := e.Service(t, func(frame []byte) error {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.received[node] = append(x.received[node], append([]byte(nil), frame...))
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
+	for _, c := range []layout.NICCounter{layout.NICCounterReceiveOverrun, layout.NICCounterReceiveDropped, layout.NICCounterReceiveError, layout.NICCounterTransmitError} {
+		if v, err := e.Counter(t, c); err != nil || v != 0 {
+			return errors.Join(err, fmt.Errorf("%v is %d", c, v))
+		}
+	}
+	return e.Stop(t)
 }
 
-func readFrames(t *testing.T, path string, o *outcome) {
+func (x *running) send(t *host.Thread) error {
+	defer x.sending.Add(-1)
+	node := t.ID().Node
+	if node == 1 && x.oneWay {
+		return x.Begin(t)
+	}
+	return x.Send(t, x.count, pace, func(i int) []byte {
+		f := x.frame(node, i)
+		x.sent[node] = append(x.sent[node], f)
+		return f
+	})
+}
+
+func (x *running) readRecords(t *testing.T) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for len(b) > 0 {
-		r := layout.FrameRecord(b[:layout.FrameRecordSize])
-		n := layout.FrameRecordSize + int(r.Length())
-		o.log[r.Source()] = append(o.log[r.Source()], logged{host.Time(r.Time()), r.Faults(), b[layout.FrameRecordSize:n]})
-		b = b[n:]
+	for _, r := range x.Trace(t) {
+		if layout.TraceEvent(r.Event()) == layout.TraceEventWireEnd {
+			x.ends[r.Node()] = append(x.ends[r.Node()], host.Time(r.Time()))
+		}
+	}
+	for _, f := range x.Frames(t) {
+		x.log[f.Source()] = append(x.log[f.Source()], logged{host.Time(f.Time()), f.Faults(), f.Bytes})
 	}
 }
 
