@@ -13,27 +13,20 @@ import (
 	"hvia/vipl"
 )
 
-// Target is remote memory that may be written.
-type Target struct {
-	Address uint64
-	Handle  vipl.MemHandle
-	Length  uint32
-}
-
 const targetBytes = 16
 
-func (g Target) encode() []byte {
-	b := binary.LittleEndian.AppendUint64(make([]byte, 0, targetBytes), g.Address)
-	b = binary.LittleEndian.AppendUint32(b, g.Length)
-	return binary.LittleEndian.AppendUint32(b, uint32(g.Handle)) // last: it is never 0
+func target(r *vipl.Region, bytes int) []byte {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, targetBytes), r.Address())
+	b = binary.LittleEndian.AppendUint32(b, uint32(bytes))
+	return binary.LittleEndian.AppendUint32(b, uint32(r.Handle())) // last: it is never 0
 }
 
-func decodeTarget(b []byte) (Target, error) {
+func decodeTarget(b []byte) (vipl.RemoteRegion, error) {
 	if len(b) < targetBytes || binary.LittleEndian.Uint32(b[12:]) == 0 {
-		return Target{}, errors.New("the peer is not an endpoint of an experiment")
+		return vipl.RemoteRegion{}, errors.New("the peer is not an endpoint of an experiment")
 	}
-	return Target{
-		Address: binary.LittleEndian.Uint64(b), Length: binary.LittleEndian.Uint32(b[8:]), Handle: vipl.MemHandle(binary.LittleEndian.Uint32(b[12:])),
+	return vipl.RemoteRegion{
+		Address: binary.LittleEndian.Uint64(b), Length: uint64(binary.LittleEndian.Uint32(b[8:])), Handle: vipl.MemHandle(binary.LittleEndian.Uint32(b[12:])),
 	}, nil
 }
 
@@ -54,7 +47,7 @@ type Endpoint struct {
 	NIC    *vipl.NIC
 	VI     *vipl.VI
 	Buffer *vipl.Region
-	Peer   Target // the peer's buffer, once connected
+	Peer   vipl.RemoteRegion // the peer's buffer, once connected
 
 	control    *vipl.Region
 	descriptor *vipl.Descriptor
@@ -101,10 +94,6 @@ func OpenEndpoint(t *host.Thread, h *driver.Host, bytes int, attributes func(*vi
 }
 
 func (e *Endpoint) Bytes() []byte { return e.Buffer.Bytes() }
-
-func target(r *vipl.Region, bytes int) []byte {
-	return Target{r.Address(), r.Handle(), uint32(bytes)}.encode()
-}
 
 // Dial connects to the endpoint that accepts at a remote address. It retries
 // until one does or the timeout expires.
