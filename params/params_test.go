@@ -68,7 +68,7 @@ func TestProfilesHoldTogether(t *testing.T) {
 			require.Positive(t, value(clock+"ClockPhase"), profile.Name)
 			require.Less(t, value(clock+"ClockPhase"), value(clock+"ClockPeriod"), profile.Name)
 		}
-		// PCI 2.1: DEVSEL# by the third clock, first data within 16, each
+		// PCI 2.3: DEVSEL# by the third clock, first data within 16, each
 		// further within 8.
 		require.Contains(t, []int64{1, 2, 3}, value("BridgeDevselClocks"), profile.Name)
 		for _, name := range []string{"BridgeReadInitialClocks", "BridgeWriteInitialClocks"} {

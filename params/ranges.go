@@ -29,11 +29,11 @@ var ranges = map[string]limits{
 	"SdramClockPhase":           {0, 999_999},
 	"BridgeArbitrationClocks":   {1, manyClocks},
 	"BridgeDevselClocks":        {1, 3},  // fast, medium, slow
-	"BridgeReadInitialClocks":   {2, 16}, // PCI 2.1: first data phase
+	"BridgeReadInitialClocks":   {2, 16}, // PCI 2.3: first data phase
 	"BridgeWriteInitialClocks":  {1, 16},
 	"BridgeReadWaitEvery":       {0, 1 << 20},
 	"BridgeWriteWaitEvery":      {0, 1 << 20},
-	"BridgeWaitClocks":          {1, 7}, // PCI 2.1: further data phases
+	"BridgeWaitClocks":          {1, 7}, // PCI 2.3: further data phases
 	"BridgeSplitWrites":         {0, 1000},
 	"BridgePostedWriteClocks":   {1, manyClocks},
 	"MacTransmitFifoBytes":      {2048, 1 << 20}, // a frame and the burst behind it

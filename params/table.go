@@ -57,18 +57,18 @@ var cardTable = []row{
 
 // boardTable holds the clocks and the model of the host bridge.
 var boardTable = []row{
-	{"SystemClockPeriod", Model, 30000, "ps", Sourced, "PCI 2.1: 33.33 MHz", "system PCI and core clock"},
+	{"SystemClockPeriod", Model, 30000, "ps", Sourced, "PCI 2.3: 33.33 MHz", "system PCI and core clock"},
 	{"SdramClockPeriod", Model, 10000, "ps", Sourced, "PC100", "SDRAM clock"},
 	{"MacClockPeriod", Model, 30000, "ps", Structure, "MAC bus at 33.33 MHz", "MAC side of the packet buffers"},
 	{"MacClockPhase", Model, 7000, "ps", Structure, "clocks are asynchronous: any phase but 0", "offset of the MAC clock's edges"},
 	{"SdramClockPhase", Model, 3000, "ps", Structure, "clocks are asynchronous: any phase but 0", "offset of the SDRAM clock's edges"},
 	{"BridgeArbitrationClocks", Model, 2, "clock", Guess, "central arbiter of a PC chip set", "REQ# to GNT# on an idle bus"},
 	{"BridgeDevselClocks", Model, 2, "clock", Guess, "medium decode, as PC chip sets do", "FRAME# to DEVSEL# of host memory"},
-	{"BridgeReadInitialClocks", Model, 9, "clock", Calibrated("T10"), "with BridgeReadWaitEvery: 512-byte reads measured in RTL at 142 clocks each, 120.2 MB/s (sim/unit/pci, TestBursts); PCI 2.1 allows 16", "FRAME# to first TRDY# of a read from host memory"},
+	{"BridgeReadInitialClocks", Model, 9, "clock", Calibrated("T10"), "with BridgeReadWaitEvery: 512-byte reads measured in RTL at 142 clocks each, 120.2 MB/s (sim/unit/pci, TestBursts); PCI 2.3 allows 16", "FRAME# to first TRDY# of a read from host memory"},
 	{"BridgeWriteInitialClocks", Model, 2, "clock", Guess, "the bridge posts the first dword after it decoded the address", "FRAME# to first TRDY# of a write to host memory"},
 	{"BridgeReadWaitEvery", Model, 64, "dword", Calibrated("T10"), "with BridgeReadInitialClocks: 142 clocks, 120.2 MB/s", "dwords between wait states inside a read burst, 0 = none"},
 	{"BridgeWriteWaitEvery", Model, 15, "dword", Calibrated("T10"), "512-byte writes measured in RTL at 142 clocks each, 120.2 MB/s (sim/unit/pci, TestBursts)", "dwords between wait states inside a write burst, 0 = none"},
-	{"BridgeWaitClocks", Model, 1, "clock", Guess, "the minimum; PCI 2.1 allows 7", "length of a wait inside a burst"},
+	{"BridgeWaitClocks", Model, 1, "clock", Guess, "the minimum; PCI 2.3 allows 7", "length of a wait inside a burst"},
 	{"BridgeSplitWrites", Model, 0, "1/1000", Structure, "the stores of a doorbell stay one burst in the chip sets of the measurements; any other value tries what PCI allows", "probability that the bridge ends a burst of stores after a dword and lets a store of another thread precede the rest"},
 	{"BridgePostedWriteClocks", Model, 2, "clock", Guess, "processor store to FRAME#", "host posted write to the first clock of its PCI transaction"},
 }
