@@ -4,6 +4,7 @@ package figures
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -88,6 +89,30 @@ func TestSameReportSameBytes(t *testing.T) {
 	for name, body := range first {
 		require.True(t, bytes.Equal(body, second[name]), "%s differs", name)
 	}
+}
+
+// The same data in the format before the envelope give the same page.
+func TestFormatBeforeSamePage(t *testing.T) {
+	const before = "../report/testdata/report-1.json"
+	var was, results map[string]json.RawMessage
+	body, err := os.ReadFile(before)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(body, &was))
+	require.NoError(t, json.Unmarshal(was["results"], &results))
+	results["notes"], results["misses"] = was["notes"], was["misses"]
+	body, err = json.Marshal(map[string]any{
+		"schema": report.Schema, "environment": was["hashes"], "wall": was["wall"], "error": was["error"], "results": results,
+		"parameters": map[string]any{"profile": was["profile"], "seed": was["seed"], "numbers": was["parameters"]},
+	})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, os.WriteFile(path, body, 0o644))
+	old, err := report.Read(before)
+	require.NoError(t, err)
+	converted, err := report.Read(path)
+	require.NoError(t, err)
+	require.NotEmpty(t, old.Results.RDMAWrite)
+	require.Equal(t, pageOf(t, old), pageOf(t, converted))
 }
 
 func TestEveryFigureIsAValidFile(t *testing.T) {
