@@ -6,6 +6,7 @@ import (
 	"hvia/driver/internal/agent"
 	"hvia/driver/internal/call"
 	"hvia/layout"
+	"hvia/params"
 )
 
 // Types of the kernel agent for its clients.
@@ -34,7 +35,8 @@ const (
 	MaxTransferSize  = agent.MaxTransferSize // largest message of a VI
 	MaxTags          = agent.MaxTags         // protection tags
 	MaxCQEntries     = agent.MaxCQEntries
-	MaxThreads       = agent.MaxThreads // of a process that may call the agent
+	QueueDepth       = 1 << params.QueueDepthLog2 // descriptors posted on a queue
+	MaxThreads       = agent.MaxThreads           // of a process that may call the agent
 	MaxDiscriminator = layout.MaxDiscriminator
 	AgentRank        = call.AgentRank    // of the agent's thread; programs have higher ranks
 	ServiceRank      = agent.ServiceRank // of the thread from which the owner of a resident agent orders it

@@ -19,7 +19,7 @@ const Infinite = host.Never
 
 // Limits of this provider.
 const (
-	MaxDescriptorsPerQueue = 1024
+	MaxDescriptorsPerQueue = driver.QueueDepth
 	MaxSegments            = layout.MaxDataSegments // per descriptor
 	MaxPollPages           = 8                      // pages of one Poll
 	providerVersion        = 1

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hvia/att"
+	"hvia/driver"
 	"hvia/driver/internal/softvia"
 	"hvia/layout"
 	"hvia/params"
@@ -46,10 +47,10 @@ type nobody struct{}
 func newCard(f *Fabric, n *Node) *Card {
 	c := &Card{
 		ID: layout.CardID, LayoutHash: layout.Hash, f: f, node: n, regs: map[uint32]uint32{}, CommandCount: map[layout.CommandOpcode]int{},
-		Capability: 8<<layout.RegisterCapabilityVICountLog2Lsb | 4<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
+		Capability: params.VICountLog2<<layout.RegisterCapabilityVICountLog2Lsb | params.SystemBusBits/8<<layout.RegisterCapabilityDataBytesLsb | 1<<layout.RegisterCapabilityPortsLsb |
 			uint32(layout.ReliabilityUnreliable|layout.ReliabilityDelivery|layout.ReliabilityReception)<<layout.RegisterCapabilityReliabilityLsb | layout.RegisterCapabilityRDMAReadMask | params.CompletionQueuesLog2<<layout.RegisterCapabilityCompletionQueuesLog2Lsb,
 	}
-	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: queueDepth, CompletionQueues: 1 << params.CompletionQueuesLog2, Reliable: true})
+	c.engine = softvia.New(engineCard{c}, softvia.Config{QueueDepth: driver.QueueDepth, CompletionQueues: 1 << params.CompletionQueuesLog2, Reliable: true})
 	c.raw = rawPort{node: n, f: f, regs: c.regs, dma: c.dma, raise: c.raise}
 	return c
 }

@@ -10,8 +10,6 @@ import (
 	"hvia/params"
 )
 
-const queueDepth = 1 << params.QueueDepthLog2
-
 func (c *Card) doorbell(offset uint32, data []uint32) {
 	of, known := map[uint32]softvia.Queue{layout.DoorbellSend: softvia.SendQueue, layout.DoorbellReceive: softvia.ReceiveQueue}[offset%layout.DoorbellPageBytes]
 	if !known || len(data) != layout.DoorbellDwords {

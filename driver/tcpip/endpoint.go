@@ -14,7 +14,7 @@ import (
 )
 
 // mtu is Ethernet's: the bytes of a frame behind its header.
-const mtu = 1500
+const mtu = layout.MaxFrame - layout.EthernetHeaderSize
 
 // endpoint is the plain NIC as the stack sees it: frames to send are queued
 // until a thread sends them.

@@ -39,7 +39,6 @@ const (
 	requestLimit   = 10 * time.Second // until a connected process has received its reply
 	silenceLimit   = 2 * time.Second  // until it has sent its request
 	blockFrames    = 16               // banks start at a multiple of this
-	largestNode    = 1 << 30
 	participantMax = 60
 )
 
@@ -194,8 +193,8 @@ func (c *Config) settle() error {
 		return fmt.Errorf("device '%s': its VIA is in the kernel, on the thread of who posts, so one process only can use it: want '%s': %w", c.Device, driver.DeviceHvia, driver.ErrUnsupported)
 	case c.Nodes < 1 || c.Nodes > layout.BridgeMaxNodes:
 		return fmt.Errorf("%d nodes, want 1 to %d: %w", c.Nodes, layout.BridgeMaxNodes, host.ErrInvalidParameter)
-	case f.MemoryBytes < 2*agentBytes || f.MemoryBytes > largestNode:
-		return fmt.Errorf("%d bytes of memory of a node, want %d to %d: %w", f.MemoryBytes, int64(2*agentBytes), int64(largestNode), host.ErrInvalidParameter)
+	case f.MemoryBytes < 2*agentBytes || f.MemoryBytes > layout.PciMemorySize:
+		return fmt.Errorf("%d bytes of memory of a node, want %d to %d: %w", f.MemoryBytes, int64(2*agentBytes), int64(layout.PciMemorySize), host.ErrInvalidParameter)
 	case f.Mode == sim.Timed && len(c.Participants) == 0:
 		return fmt.Errorf("a timed fabric without participants: its time would never begin: %w", host.ErrInvalidParameter)
 	case f.Mode != sim.Timed && len(c.Participants) > 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hvia/layout"
+	"hvia/params"
 )
 
 // Clock is an environment with time. Without one, connections of reliable VIs
@@ -59,13 +60,11 @@ func (m *entry) failed() bool { return m.bits != 0 || m.unreachable }
 // behind reports whether a number comes after another one, modulo 2^32.
 func behind(a, b uint32) bool { return int32(a-b) > 0 }
 
-// Parameters of the card, which this package must not import. A test compares
-// them.
 const (
-	ledgerMessages   = 16
-	ledgerResponses  = 4
-	acknowledgeEvery = 4
-	retryAliveFactor = 64
+	ledgerMessages   = params.LedgerMessages
+	ledgerResponses  = params.LedgerResponses
+	acknowledgeEvery = params.AcknowledgeEvery
+	retryAliveFactor = params.RetryAliveFactor
 )
 
 // ledger has the transmit state of a reliable VI since it was connected.
