@@ -245,23 +245,28 @@ func systemVerilog(sections []layout.Section, hash uint64) []byte {
 				num(e.Name+v.Name, e.Width, v.Value)
 			}
 		}
-		for _, st := range s.Structs {
-			integer(st.Name+"Size", st.Size)
-			for _, f := range st.Fields {
-				integer(st.Name+f.Name+"Offset", f.Offset)
-				bits(st.Name+f.Name, f.Bits)
-			}
-		}
-		for _, b := range s.Blocks {
-			integer(b.Name+"Size", b.Size)
-			for _, r := range b.Registers {
-				num(b.Name+r.Name+"Offset", 20, uint64(r.Offset))
-				bits(b.Name+r.Name, r.Bits)
-			}
-		}
+		places(s, integer, func(name string, v int) { num(name, 20, uint64(v)) }, bits)
 	}
 	w.WriteString("\nendpackage\n/* verilator lint_on UNUSEDPARAM */\n")
 	return w.Bytes()
+}
+
+// places renders the sizes, offsets and bits of structs and registers.
+func places(s layout.Section, integer, register func(name string, v int), bits func(prefix string, list []layout.Bits)) {
+	for _, st := range s.Structs {
+		integer(st.Name+"Size", st.Size)
+		for _, f := range st.Fields {
+			integer(st.Name+f.Name+"Offset", f.Offset)
+			bits(st.Name+f.Name, f.Bits)
+		}
+	}
+	for _, b := range s.Blocks {
+		integer(b.Name+"Size", b.Size)
+		for _, r := range b.Registers {
+			register(b.Name+r.Name+"Offset", r.Offset)
+			bits(b.Name+r.Name, r.Bits)
+		}
+	}
 }
 
 func cpp(sections []layout.Section, hash uint64) []byte {
@@ -302,20 +307,7 @@ func cpp(sections []layout.Section, hash uint64) []byte {
 			}
 			w.WriteString("    default: return \"?\";\n  }\n}\n")
 		}
-		for _, st := range s.Structs {
-			integer(st.Name+"Size", st.Size)
-			for _, f := range st.Fields {
-				integer(st.Name+f.Name+"Offset", f.Offset)
-				bits(st.Name+f.Name, f.Bits)
-			}
-		}
-		for _, b := range s.Blocks {
-			integer(b.Name+"Size", b.Size)
-			for _, r := range b.Registers {
-				integer(b.Name+r.Name+"Offset", r.Offset)
-				bits(b.Name+r.Name, r.Bits)
-			}
-		}
+		places(s, integer, integer, bits)
 	}
 	w.WriteString("\n}  // namespace hvia\n")
 	return w.Bytes()
