@@ -4,6 +4,7 @@ package figures
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,22 +76,6 @@ func Write(r *report.Report, dir string) (Written, error) {
 	return out, nil
 }
 
-// replace writes a file atomically: a reader sees the old or the new one.
 func replace(path string, body []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(body)
-	if e := f.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return report.Replace(path, func(w io.Writer) error { _, err := w.Write(body); return err })
 }

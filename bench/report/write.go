@@ -36,12 +36,21 @@ func (r *Report) Save(dir string) (string, error) {
 // Save writes a file of a directory, completely or not at all.
 func Save(dir, name string, write func(io.Writer) error) (string, error) {
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("write the report %s: %w", path, err)
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = Replace(path, write)
 	}
-	f, err := os.CreateTemp(dir, name+"-*.tmp")
 	if err != nil {
 		return "", fmt.Errorf("write the report %s: %w", path, err)
+	}
+	return path, nil
+}
+
+// Replace writes a file atomically: a reader sees the old or the new one.
+func Replace(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.tmp")
+	if err != nil {
+		return err
 	}
 	defer os.Remove(f.Name())
 	err = write(f)
@@ -54,10 +63,7 @@ func Save(dir, name string, write func(io.Writer) error) (string, error) {
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	if err != nil {
-		return "", fmt.Errorf("write the report %s: %w", path, err)
-	}
-	return path, nil
+	return err
 }
 
 // WriteJSON writes a report as one indented object. Equal reports give equal
