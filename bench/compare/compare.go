@@ -177,18 +177,7 @@ func (c Config) validTraffic() error {
 		if len(c.Mix) > 0 {
 			return fmt.Errorf("%w: a mix for %s: it has sizes, a mix is for %s", costs.ErrConfig, c.Pattern, PatternRequestReply)
 		}
-		if len(c.Sizes) == 0 {
-			return fmt.Errorf("%w: no sizes: give at least one message length in bytes", costs.ErrConfig)
-		}
-		for i, s := range c.Sizes {
-			if err := rig.CheckSize(s); err != nil {
-				return err
-			}
-			if slices.Contains(c.Sizes[:i], s) {
-				return fmt.Errorf("%w: size %d is listed twice", costs.ErrConfig, s)
-			}
-		}
-		return nil
+		return rig.CheckSizes(c.Sizes)
 	}
 	if len(c.Sizes) > 0 {
 		return fmt.Errorf("%w: sizes for %s: it has a mix of requests and replies", costs.ErrConfig, c.Pattern)

@@ -66,16 +66,8 @@ func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err
 	}
-	if len(c.Sizes) == 0 {
-		return fmt.Errorf("%w: no sizes: give at least one message length in bytes", costs.ErrConfig)
-	}
-	for i, s := range c.Sizes {
-		if err := rig.CheckSize(s); err != nil {
-			return err
-		}
-		if slices.Contains(c.Sizes[:i], s) {
-			return fmt.Errorf("%w: size %d is listed twice", costs.ErrConfig, s)
-		}
+	if err := rig.CheckSizes(c.Sizes); err != nil {
+		return err
 	}
 	if c.Iterations < 1 {
 		return fmt.Errorf("%w: %d iterations: at least 1 is needed", costs.ErrConfig, c.Iterations)

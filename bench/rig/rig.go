@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"hvia/costs"
 	"hvia/driver"
@@ -28,6 +29,22 @@ type Progress struct {
 func CheckSize(s int) error {
 	if s < 1 || s > MaxSize {
 		return fmt.Errorf("%w: size %d: 1 to %d bytes are possible", costs.ErrConfig, s, MaxSize)
+	}
+	return nil
+}
+
+// CheckSizes rejects a list without sizes, or with one twice.
+func CheckSizes(list []int) error {
+	if len(list) == 0 {
+		return fmt.Errorf("%w: no sizes: give at least one message length in bytes", costs.ErrConfig)
+	}
+	for i, s := range list {
+		if err := CheckSize(s); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], s) {
+			return fmt.Errorf("%w: size %d is listed twice", costs.ErrConfig, s)
+		}
 	}
 	return nil
 }
