@@ -75,16 +75,20 @@ func (a *Agent) rights(rights uint8) error {
 func allowsWrite(rights uint8) bool { return rights&layout.ConnectionFrameRightsRDMAWriteMask != 0 }
 func allowsRead(rights uint8) bool  { return rights&layout.ConnectionFrameRightsRDMAReadMask != 0 }
 
-func (a *Agent) register(n *nic, q *call.Request, r *call.Reply) error {
-	t := q.Tag
-	if t == 0 {
+// access returns the requested tag, or the NIC handle's, and checks the rights.
+func (a *Agent) access(n *nic, q *call.Request) (t uint16, k *tag, err error) {
+	if t = q.Tag; t == 0 {
 		t = n.tag
 	}
-	k, err := a.tag(n, t)
-	if err != nil {
-		return err
+	if k, err = a.tag(n, t); err != nil {
+		return t, nil, err
 	}
-	if err := a.rights(q.Rights); err != nil {
+	return t, k, a.rights(q.Rights)
+}
+
+func (a *Agent) register(n *nic, q *call.Request, r *call.Reply) error {
+	t, k, err := a.access(n, q)
+	if err != nil {
 		return err
 	}
 	if err := n.process.uses.regions.check(n.process); err != nil {
@@ -162,15 +166,8 @@ func (a *Agent) modifyRegion(n *nic, q *call.Request) error {
 	if err != nil {
 		return err
 	}
-	t := q.Tag
-	if t == 0 {
-		t = n.tag
-	}
-	k, err := a.tag(n, t)
+	t, k, err := a.access(n, q)
 	if err != nil {
-		return err
-	}
-	if err := a.rights(q.Rights); err != nil {
 		return err
 	}
 	if gone, err := a.device.change(g.handle, t, q.Rights); err != nil {
