@@ -281,105 +281,121 @@ func overrunServer(e *Env) error {
 	return p.Settled(0)
 }
 
+// flushing is a client whose descriptors are flushed.
+type flushing struct {
+	*Peer
+	sends, receives *vipl.CQ
+}
+
 // flushedClient flushes descriptors in every way and checks that each enters
 // its completion queue, including those the card has not fetched.
 func flushedClient(e *Env) error {
 	sends := must(e.NIC.CreateCQ(e.T, 64))
 	receives := must(e.NIC.CreateCQ(e.T, 64))
-	p := must(e.Dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives}))
-	flushed := func(what string, n int, receive bool) {
-		c := sends
-		take := p.VI.SendDone
-		if receive {
-			c, take = receives, p.VI.RecvDone
-		}
-		for i := range n {
-			e.Entry(fmt.Sprintf("%s, entry %d", what, i), c, p.VI, receive)
-			d, err := take(e.T)
-			e.Flushed(what, d, err)
-		}
-		e.nothing(what+": no more entries", c)
-	}
-	post := func(n int) error {
-		for range n {
-			must(p.Receive(0, 4))
-		}
-		return nil
-	}
-
-	// Disconnect.
-	check(post(5))
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	flushed("a disconnect", 5, true)
-	// Post sends on an idle VI.
+	f := &flushing{must(e.Dial(1, vipl.VIAttributes{SendCQ: sends, RecvCQ: receives})), sends, receives}
+	f.post(5)
+	f.disconnect()
+	f.flushed("a disconnect", 5, true)
 	for range 3 {
-		must(p.Send(0, 4))
+		must(f.Send(0, 4))
 	}
-	flushed("posted while idle", 3, false)
-
-	// A receive that the card cannot read hides those behind it.
-	check(p.Redial(1))
-	check(post(2))
-	hidden := p.Next()
-	check(hidden.SetReceive(p.Mem.Segment(0, 4)))
-	hidden.Handle ^= 0x20
-	check(p.VI.PostRecv(e.T, hidden))
-	check(post(2))
-	check(p.Meet(1)) // the server sends two messages
-	for range 2 {
-		e.Entry("what came before", receives, p.VI, true)
-		e.Is("what came before", errOf(p.VI.RecvDone(e.T)), nil)
-	}
-	flushed("behind a descriptor that cannot be reached", 3, true)
-	p.Asynchronous("reported", layout.AsyncErrorPostDescriptor, p.VI)
-	p.InState("broken", vipl.ErrorState)
-	check(post(2))
-	flushed("posted in the error state", 2, true)
-	must(p.Send(0, 4))
-	flushed("sent in the error state", 1, false)
-
+	f.flushed("posted while idle", 3, false)
+	check(f.Redial(1))
+	f.behindUnreadable()
+	f.disconnect()
+	check(f.Redial(1))
 	// The peer leaves while a thread waits.
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	check(p.Redial(1))
-	check(post(3))
-	check(p.Meet(1))
-	flushed("the peer left", 3, true)
-	p.Asynchronous("reported", layout.AsyncErrorConnectionLost, p.VI)
+	f.post(3)
+	check(f.Meet(1))
+	f.flushed("the peer left", 3, true)
+	f.Asynchronous("reported", layout.AsyncErrorConnectionLost, f.VI)
+	f.disconnect()
+	f.libraryBehindCard()
+	f.destroyed()
+	return f.Settled(1)
+}
 
-	// Entries of the library follow earlier entries of the card.
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
-	check(post(1))
-	other := &Peer{Env: e, Mem: p.Mem, descriptors: p.descriptors, posted: 1024}
-	other.VI = must(e.NIC.CreateVI(e.T, vipl.VIAttributes{RecvCQ: receives}))
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil) // the card flushes the receive
-	unread := other.Next()
-	check(unread.SetReceive())
-	unread.Handle ^= 0x20
-	check(other.VI.PostRecv(e.T, unread))
+func (f *flushing) flushed(what string, n int, receive bool) {
+	c := f.sends
+	take := f.VI.SendDone
+	if receive {
+		c, take = f.receives, f.VI.RecvDone
+	}
+	for i := range n {
+		f.Entry(fmt.Sprintf("%s, entry %d", what, i), c, f.VI, receive)
+		d, err := take(f.T)
+		f.Flushed(what, d, err)
+	}
+	f.nothing(what+": no more entries", c)
+}
+
+func (f *flushing) post(n int) {
+	for range n {
+		must(f.Receive(0, 4))
+	}
+}
+
+func (f *flushing) disconnect() { f.Is("disconnect", f.VI.Disconnect(f.T), nil) }
+
+// unreadable posts a receive that the card cannot read.
+func (p *Peer) unreadable(segments ...vipl.Segment) {
+	d := p.Next()
+	check(d.SetReceive(segments...))
+	d.Handle ^= 0x20
+	check(p.VI.PostRecv(p.T, d))
+}
+
+// A receive that the card cannot read hides those behind it.
+func (f *flushing) behindUnreadable() {
+	f.post(2)
+	f.unreadable(f.Mem.Segment(0, 4))
+	f.post(2)
+	check(f.Meet(1)) // the server sends two messages
+	for range 2 {
+		f.Entry("what came before", f.receives, f.VI, true)
+		f.Is("what came before", errOf(f.VI.RecvDone(f.T)), nil)
+	}
+	f.flushed("behind a descriptor that cannot be reached", 3, true)
+	f.Asynchronous("reported", layout.AsyncErrorPostDescriptor, f.VI)
+	f.InState("broken", vipl.ErrorState)
+	f.post(2)
+	f.flushed("posted in the error state", 2, true)
+	must(f.Send(0, 4))
+	f.flushed("sent in the error state", 1, false)
+}
+
+// Entries of the library follow earlier entries of the card.
+func (f *flushing) libraryBehindCard() {
+	f.post(1)
+	other := &Peer{Env: f.Env, Mem: f.Mem, descriptors: f.descriptors, posted: 1024}
+	other.VI = must(f.NIC.CreateVI(f.T, vipl.VIAttributes{RecvCQ: f.receives}))
+	f.disconnect() // the card flushes the receive
+	other.unreadable()
 	other.Asynchronous("it cannot be read", layout.AsyncErrorPostDescriptor, other.VI)
-	d, err := other.VI.RecvDone(e.T)
-	e.Flushed("it cannot be read", d, err)
-	e.Entry("flushed by the card", receives, p.VI, true)
-	e.Entry("flushed by the library", receives, other.VI, true)
-	e.nothing("no more entries", receives)
-	d, err = p.VI.RecvDone(e.T)
-	e.Flushed("flushed by the card", d, err)
-	e.Is("disconnect", other.VI.Disconnect(e.T), nil)
-	e.Is("destroy", other.VI.Destroy(e.T), nil)
+	d, err := other.VI.RecvDone(f.T)
+	f.Flushed("it cannot be read", d, err)
+	f.Entry("flushed by the card", f.receives, f.VI, true)
+	f.Entry("flushed by the library", f.receives, other.VI, true)
+	f.nothing("no more entries", f.receives)
+	d, err = f.VI.RecvDone(f.T)
+	f.Flushed("flushed by the card", d, err)
+	f.Is("disconnect", other.VI.Disconnect(f.T), nil)
+	f.Is("destroy", other.VI.Destroy(f.T), nil)
+}
 
-	// Destroying a VI removes its entries.
-	check(post(3))
-	e.Is("disconnect", p.VI.Disconnect(e.T), nil)
+// Destroying a VI removes its entries.
+func (f *flushing) destroyed() {
+	f.post(3)
+	f.disconnect()
 	for range 3 {
-		d, err := p.VI.RecvDone(e.T)
-		e.Flushed("taken without its entry", d, err)
+		d, err := f.VI.RecvDone(f.T)
+		f.Flushed("taken without its entry", d, err)
 	}
-	e.Is("destroy the VI", p.VI.Destroy(e.T), nil)
-	e.nothing("its entries are gone", receives)
-	for _, c := range []*vipl.CQ{sends, receives} {
-		e.Is("destroy", c.Destroy(e.T), nil)
+	f.Is("destroy the VI", f.VI.Destroy(f.T), nil)
+	f.nothing("its entries are gone", f.receives)
+	for _, c := range []*vipl.CQ{f.sends, f.receives} {
+		f.Is("destroy", c.Destroy(f.T), nil)
 	}
-	return p.Settled(1)
 }
 
 func flushedServer(e *Env) error {

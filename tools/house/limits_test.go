@@ -16,10 +16,8 @@ import (
 var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"", ""},
 	"Go function": {"to be split into steps or a table", `
-		TestFreeMode TestHeldWireBetweenCards TestNeverTwice
-		TestProcessesCannotNameEachOthersObjects TestRejectTimeoutAndMismatch
-		TestReproduceReport TestReproductionPage TestVirtualPrimitives busy conversation
-		flushedClient isolation queueResize reclaimAt rig.cutOff speak traffic withdrawals`},
+		TestFreeMode TestHeldWireBetweenCards TestNeverTwice TestVirtualPrimitives busy
+		conversation isolation queueResize rig.cutOff speak traffic withdrawals`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

@@ -305,86 +305,109 @@ func TestNoMatchIsPrompt(t *testing.T) {
 }
 
 func TestRejectTimeoutAndMismatch(t *testing.T) {
-	w := newWorld(perfect)
-	server, client := w.nodes[1].e, w.nodes[0].e
-	var in Incoming
-	wait := func() {
-		server.Wait(1, "port", w.now+10e9, func(i Incoming, err error) { in = i; require.NoError(t, err) })
-	}
-	var got error
-	request := func(deadline int64) {
-		got = errPending
-		client.Request(w.now, endpoint(0, 1), false, mac(1), "port", "mine", deadline, func(_ Attributes, e error) { got = e })
-	}
-	wait()
-	request(w.now + 1e12)
-	w.run(1e9)
-	require.Equal(t, Incoming{ID: in.ID, Peer: mac(0), Discriminator: "mine", Attributes: plain}, in)
-	require.ErrorIs(t, got, errPending)
+	s := &requests{t: t, world: newWorld(perfect)}
+	s.server, s.client = s.nodes[1].e, s.nodes[0].e
+	s.mismatch()
+	s.timeout()
+	s.cardFails()
+	s.cancel()
+	require.Zero(t, len(s.client.list)+len(s.server.list)+len(s.server.waits))
+}
 
-	// Mismatches send nothing and leave the request to the program.
+// requests is a world with one request at a time that does not succeed.
+type requests struct {
+	t *testing.T
+	*world
+	server, client *Engine
+	in             Incoming
+	got            error // of the request
+}
+
+func (s *requests) wait() {
+	s.server.Wait(1, "port", s.now+10e9, func(i Incoming, err error) { s.in = i; require.NoError(s.t, err) })
+}
+
+func (s *requests) request(deadline int64) {
+	s.got = errPending
+	s.client.Request(s.now, endpoint(0, 1), false, mac(1), "port", "mine", deadline, func(_ Attributes, e error) { s.got = e })
+}
+
+func (s *requests) accept(e Endpoint, want error) {
+	s.t.Helper()
+	var got error
+	s.server.Accept(s.now, s.in.ID, e, func(e error) { got = e })
+	require.ErrorIs(s.t, got, want)
+}
+
+// Mismatches send nothing and leave the request to the program.
+func (s *requests) mismatch() {
+	s.wait()
+	s.request(s.now + 1e12)
+	s.run(1e9)
+	require.Equal(s.t, Incoming{ID: s.in.ID, Peer: mac(0), Discriminator: "mine", Attributes: plain}, s.in)
+	require.ErrorIs(s.t, s.got, errPending)
+
+	before := s.frames
 	other := endpoint(1, 1)
-	var accepted error
-	before := w.frames
 	other.Attributes.MaxTransferSize--
-	server.Accept(w.now, in.ID, other, func(e error) { accepted = e })
-	require.ErrorIs(t, accepted, ErrTransferSize)
+	s.accept(other, ErrTransferSize)
 	other = endpoint(1, 1)
 	other.Attributes.Reliability = uint8(layout.ReliabilityDelivery)
-	server.Accept(w.now, in.ID, other, func(e error) { accepted = e })
-	require.ErrorIs(t, accepted, ErrReliability)
-	w.nodes[1].refuse = errors.New("card says no")
-	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
-	require.ErrorIs(t, accepted, w.nodes[1].refuse)
-	w.nodes[1].refuse = nil
-	require.Equal(t, before, w.frames)
-	require.NoError(t, server.Reject(in.ID))
-	w.run(1e9)
-	require.ErrorIs(t, got, ErrRejected)
-	require.ErrorIs(t, server.Reject(in.ID), ErrUnknown)
-	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
-	require.ErrorIs(t, accepted, ErrUnknown)
+	s.accept(other, ErrReliability)
+	s.nodes[1].refuse = errors.New("card says no")
+	s.accept(endpoint(1, 1), s.nodes[1].refuse)
+	s.nodes[1].refuse = nil
+	require.Equal(s.t, before, s.frames)
+	require.NoError(s.t, s.server.Reject(s.in.ID))
+	s.run(1e9)
+	require.ErrorIs(s.t, s.got, ErrRejected)
+	require.ErrorIs(s.t, s.server.Reject(s.in.ID), ErrUnknown)
+	s.accept(endpoint(1, 1), ErrUnknown)
+}
 
-	// The requester times out before the program decides.
-	wait()
-	start := w.now
-	request(w.now + 3e9)
-	w.run(3e9 - 1)
-	require.ErrorIs(t, got, errPending)
-	w.run(1)
-	require.Equal(t, start+3e9, w.now)
-	w.run(1e9)
-	require.ErrorIs(t, got, ErrTimeout)
-	server.Accept(w.now, in.ID, endpoint(1, 1), func(e error) { accepted = e })
-	require.ErrorIs(t, accepted, ErrTimeout)
-	require.Empty(t, w.nodes[1].connected)
+// The requester times out before the program decides, and a wait to which no
+// request comes.
+func (s *requests) timeout() {
+	s.wait()
+	start := s.now
+	s.request(s.now + 3e9)
+	s.run(3e9 - 1)
+	require.ErrorIs(s.t, s.got, errPending)
+	s.run(1)
+	require.Equal(s.t, start+3e9, s.now)
+	s.run(1e9)
+	require.ErrorIs(s.t, s.got, ErrTimeout)
+	s.accept(endpoint(1, 1), ErrTimeout)
+	require.Empty(s.t, s.nodes[1].connected)
 
-	// No request comes.
 	var waited error
-	server.Wait(1, "nobody", w.now+5e9, func(_ Incoming, e error) { waited = e })
-	w.run(6e9)
-	require.ErrorIs(t, waited, ErrTimeout)
+	s.server.Wait(1, "nobody", s.now+5e9, func(_ Incoming, e error) { waited = e })
+	s.run(6e9)
+	require.ErrorIs(s.t, waited, ErrTimeout)
+}
 
-	// The client's card fails: the server does not stay connected.
-	w.nodes[0].refuse = errors.New("card says no")
-	request2, accept2 := w.connect(2)
-	w.run(1e12)
-	require.ErrorIs(t, *request2, w.nodes[0].refuse)
-	require.ErrorIs(t, *accept2, ErrTimeout)
-	require.Empty(t, w.nodes[1].connected)
+// The client's card fails: the server does not stay connected.
+func (s *requests) cardFails() {
+	s.nodes[0].refuse = errors.New("card says no")
+	request, accept := s.connect(2)
+	s.run(1e12)
+	require.ErrorIs(s.t, *request, s.nodes[0].refuse)
+	require.ErrorIs(s.t, *accept, ErrTimeout)
+	require.Empty(s.t, s.nodes[1].connected)
+	s.nodes[0].refuse = nil
+}
 
-	// A program that ends cancels its waits and rejects its requests.
-	w.nodes[0].refuse = nil
-	server.Wait(7, "port", Never, func(Incoming, error) {})
+// A program that ends cancels its waits and rejects its requests.
+func (s *requests) cancel() {
+	s.server.Wait(7, "port", Never, func(Incoming, error) {})
 	var cancelled error
-	server.Wait(7, "port", Never, func(_ Incoming, e error) { cancelled = e })
-	request(w.now + 1e12)
-	w.run(1e9)
-	server.Cancel(7)
-	require.ErrorIs(t, cancelled, ErrCancelled)
-	w.run(1e9)
-	require.ErrorIs(t, got, ErrRejected)
-	require.Zero(t, len(client.list)+len(server.list)+len(server.waits))
+	s.server.Wait(7, "port", Never, func(_ Incoming, e error) { cancelled = e })
+	s.request(s.now + 1e12)
+	s.run(1e9)
+	s.server.Cancel(7)
+	require.ErrorIs(s.t, cancelled, ErrCancelled)
+	s.run(1e9)
+	require.ErrorIs(s.t, s.got, ErrRejected)
 }
 
 // A lost Reject is repeated with each repetition of the request.
