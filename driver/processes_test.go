@@ -81,11 +81,50 @@ func runHouseOf(t *testing.T, c driver.HostConfig, service func(h *house, t *hos
 	for _, th := range threads {
 		d, err := f.Attach(ctx, th.id, "thread")
 		require.NoError(t, err)
-		go func() { results <- errors.Join(th.main(h, d), d.Detach()) }()
+		go func() {
+			var err error
+			failed := attempt(func() { err = th.main(h, d) })
+			results <- errors.Join(failed, err, d.Detach())
+		}()
 	}
 	for range threads {
 		require.NoError(t, <-results)
 	}
+}
+
+// failure is a panic value: the error of a failed step.
+type failure struct{ error }
+
+// attempt returns the error of the failed step that ended a program's part.
+func attempt(part func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f, ok := p.(failure)
+			if !ok {
+				panic(p)
+			}
+			err = f.error
+		}
+	}()
+	part()
+	return nil
+}
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// made is must for objects that come with a second value.
+func made[T, U any](v T, _ U, err error) T {
+	check(err)
+	return v
 }
 
 func wants(what string, got, want error) error {
@@ -107,136 +146,110 @@ func meet(t *host.Thread, with *drivertest.Member, first bool) error {
 	return err
 }
 
+// objects are what a process has.
+type objects struct {
+	nic     driver.NIC
+	tag     uint16
+	region  driver.RegionInfo
+	vi      driver.VI
+	cq      *driver.CQ
+	request *driver.Request
+}
+
 // A process cannot use another one's objects by their numbers, and the other
 // one keeps everything.
 func TestProcessesCannotNameEachOthersObjects(t *testing.T) {
-	var mine struct {
-		nic     driver.NIC
-		tag     uint16
-		region  driver.RegionInfo
-		vi      driver.VI
-		cq      *driver.CQ
-		request *driver.Request
+	var o objects
+	runHouse(t, func(*house, *host.Thread) error { return nil }, o.own, o.name, requestHere)
+}
+
+// own is the process with the objects.
+func (o *objects) own(h *house, t *host.Thread) error {
+	own := h.members[0].Host
+	o.nic = must(own.OpenNIC(t))
+	o.tag = must(own.CreateTag(t, o.nic.ID))
+	buffer := must(own.Allocate(t, 3*mem.PageBytes, mem.Single))
+	o.region = must(own.Register(t, o.nic.ID, buffer.Address(), uint64(buffer.Len()), o.tag, driver.Rights{}))
+	o.cq = made(own.CreateCQ(t, o.nic.ID, 10))
+	o.vi = made(own.CreateVI(t, o.nic.ID, driver.VIAttributes{Tag: o.tag}))
+	if !h.members[0].Pages[o.vi.Index] {
+		return errors.New("the VI's doorbells were not granted")
 	}
-	runHouse(t,
-		func(*house, *host.Thread) error { return nil },
-		func(h *house, t *host.Thread) (err error) {
-			own, o := h.members[0].Host, &mine
-			if o.nic, err = own.OpenNIC(t); err != nil {
-				return err
-			}
-			if o.tag, err = own.CreateTag(t, o.nic.ID); err != nil {
-				return err
-			}
-			buffer, err := own.Allocate(t, 3*mem.PageBytes, mem.Single)
-			if err != nil {
-				return err
-			}
-			if o.region, err = own.Register(t, o.nic.ID, buffer.Address(), uint64(buffer.Len()), o.tag, driver.Rights{}); err != nil {
-				return err
-			}
-			if o.cq, _, err = own.CreateCQ(t, o.nic.ID, 10); err != nil {
-				return err
-			}
-			if o.vi, _, err = own.CreateVI(t, o.nic.ID, driver.VIAttributes{Tag: o.tag}); err != nil {
-				return err
-			}
-			if !h.members[0].Pages[o.vi.Index] {
-				return errors.New("the VI's doorbells were not granted")
-			}
-			if o.request, err = own.ConnectWait(t, o.nic.ID, "here", host.Never); err != nil {
-				return err
-			}
-			if err := meet(t, h.members[1], true); err != nil {
-				return err
-			}
-			if got, err := own.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
-				return fmt.Errorf("the region is %+v: %w", got, err)
-			}
-			if s, _, err := o.vi.Query(t); err != nil || s != layout.VIStateIdle {
-				return fmt.Errorf("the VI is %v: %w", s, err)
-			}
-			if err := o.request.Accept(t, o.vi); err != nil {
-				return fmt.Errorf("the request that another process could not touch: %w", err)
-			}
-			if err := own.LeaveFabric(t); err != nil {
-				return err
-			}
-			if h.members[0].Pages[o.vi.Index] {
-				return errors.New("the VI's doorbells were not withdrawn")
-			}
-			if s := h.agents[rootNode].Agent.Status(); len(s.VIs) != 1 || s.VIs[0].Process != h.members[1].ID {
-				return fmt.Errorf("after it left the VIs are %+v", s.VIs)
-			}
-			if !h.agents[rootNode].Agent.Forget(h.members[0].ID) || h.agents[rootNode].Agent.Forget(h.members[1].ID) {
-				return errors.New("who has left can be forgotten, and nobody else")
-			}
-			return nil
-		},
-		func(h *house, t *host.Thread) error {
-			machine := h.members[1].Host
-			own, err := machine.OpenNIC(t)
-			if err != nil {
-				return err
-			}
-			vi, _, err := machine.CreateVI(t, own.ID, driver.VIAttributes{})
-			if err != nil {
-				return err
-			}
-			if err := meet(t, h.members[0], false); err != nil {
-				return err
-			}
-			var errs []error
-			for name, nic := range map[string]uint32{"by the other's handle": mine.nic.ID, "by its own": own.ID} {
-				_, query := machine.QueryRegion(t, nic, mine.region.Address, mine.region.Handle)
-				state, arm := mine.vi.Of(machine, nic).Disconnect(t), mine.cq.Of(machine, nic).Notifier().Arm(t)
-				_, _, resize := mine.cq.Of(machine, nic).Resize(t, 20)
-				errs = append(errs,
-					wants("query a region "+name, query, host.ErrInvalidParameter),
-					wants("deregister "+name, machine.Deregister(t, nic, mine.region.Address, mine.region.Handle), host.ErrInvalidParameter),
-					wants("destroy a VI "+name, mine.vi.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
-					wants("disconnect "+name, state, host.ErrInvalidParameter),
-					wants("destroy a completion queue "+name, mine.cq.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
-					wants("resize "+name, resize, host.ErrInvalidParameter),
-					wants("arm "+name, arm, host.ErrInvalidParameter),
-					wants("arm a VI's "+name, mine.vi.Of(machine, nic).Notifier(true).Arm(t), host.ErrInvalidParameter),
-				)
-			}
-			_, wait := machine.ConnectWait(t, mine.nic.ID, "x", host.Never)
-			_, _, create := machine.CreateVI(t, own.ID, driver.VIAttributes{SendQueue: mine.cq})
-			_, _, tagged := machine.CreateVI(t, own.ID, driver.VIAttributes{Tag: mine.tag})
-			return errors.Join(append(errs,
-				wants("close", machine.CloseNIC(t, mine.nic.ID), host.ErrInvalidParameter),
-				wants("wait at another's NIC handle", wait, host.ErrInvalidParameter),
-				wants("tie to another's completion queue", create, host.ErrInvalidParameter),
-				wants("another's tag", tagged, call.ErrTag),
-				wants("destroy another's tag", machine.DestroyTag(t, own.ID, mine.tag), call.ErrTag),
-				wants("accept another's request", mine.request.Of(machine, own.ID).Accept(t, vi), driver.ErrNoRequest),
-				wants("reject another's request", mine.request.Of(machine, own.ID).Reject(t), driver.ErrNoRequest),
-				wants("free the replies", machine.FreeReplies(t), host.ErrInUse),
-				wants("free the status page", machine.FreeStatuses(t), host.ErrInUse),
-				t.Send(host.ThreadID{Node: rootNode, Rank: h.members[0].First}, nil),
-			)...)
-		},
-		func(h *house, t *host.Thread) error {
-			own := h.members[2].Host
-			nic, err := own.OpenNIC(t)
-			if err != nil {
-				return err
-			}
-			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{})
-			if err != nil {
-				return err
-			}
-			for {
-				if _, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", host.Never); !errors.Is(err, driver.ErrNoMatch) {
-					return err
-				}
-				if err := t.Sleep(10 * host.Microsecond); err != nil {
-					return err
-				}
-			}
-		})
+	o.request = must(own.ConnectWait(t, o.nic.ID, "here", host.Never))
+	check(meet(t, h.members[1], true))
+	if got, err := own.QueryRegion(t, o.nic.ID, o.region.Address, o.region.Handle); err != nil || got != o.region {
+		return fmt.Errorf("the region is %+v: %w", got, err)
+	}
+	if s, _, err := o.vi.Query(t); err != nil || s != layout.VIStateIdle {
+		return fmt.Errorf("the VI is %v: %w", s, err)
+	}
+	if err := o.request.Accept(t, o.vi); err != nil {
+		return fmt.Errorf("the request that another process could not touch: %w", err)
+	}
+	check(own.LeaveFabric(t))
+	if h.members[0].Pages[o.vi.Index] {
+		return errors.New("the VI's doorbells were not withdrawn")
+	}
+	agent := h.agents[rootNode].Agent
+	if s := agent.Status(); len(s.VIs) != 1 || s.VIs[0].Process != h.members[1].ID {
+		return fmt.Errorf("after it left the VIs are %+v", s.VIs)
+	}
+	if !agent.Forget(h.members[0].ID) || agent.Forget(h.members[1].ID) {
+		return errors.New("who has left can be forgotten, and nobody else")
+	}
+	return nil
+}
+
+// name is the process that names them.
+func (o *objects) name(h *house, t *host.Thread) error {
+	machine := h.members[1].Host
+	own := must(machine.OpenNIC(t))
+	vi := made(machine.CreateVI(t, own.ID, driver.VIAttributes{}))
+	check(meet(t, h.members[0], false))
+	var errs []error
+	for name, nic := range map[string]uint32{"by the other's handle": o.nic.ID, "by its own": own.ID} {
+		_, query := machine.QueryRegion(t, nic, o.region.Address, o.region.Handle)
+		state, arm := o.vi.Of(machine, nic).Disconnect(t), o.cq.Of(machine, nic).Notifier().Arm(t)
+		_, _, resize := o.cq.Of(machine, nic).Resize(t, 20)
+		errs = append(errs,
+			wants("query a region "+name, query, host.ErrInvalidParameter),
+			wants("deregister "+name, machine.Deregister(t, nic, o.region.Address, o.region.Handle), host.ErrInvalidParameter),
+			wants("destroy a VI "+name, o.vi.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
+			wants("disconnect "+name, state, host.ErrInvalidParameter),
+			wants("destroy a completion queue "+name, o.cq.Of(machine, nic).Destroy(t), host.ErrInvalidParameter),
+			wants("resize "+name, resize, host.ErrInvalidParameter),
+			wants("arm "+name, arm, host.ErrInvalidParameter),
+			wants("arm a VI's "+name, o.vi.Of(machine, nic).Notifier(true).Arm(t), host.ErrInvalidParameter),
+		)
+	}
+	_, wait := machine.ConnectWait(t, o.nic.ID, "x", host.Never)
+	_, _, create := machine.CreateVI(t, own.ID, driver.VIAttributes{SendQueue: o.cq})
+	_, _, tagged := machine.CreateVI(t, own.ID, driver.VIAttributes{Tag: o.tag})
+	return errors.Join(append(errs,
+		wants("close", machine.CloseNIC(t, o.nic.ID), host.ErrInvalidParameter),
+		wants("wait at another's NIC handle", wait, host.ErrInvalidParameter),
+		wants("tie to another's completion queue", create, host.ErrInvalidParameter),
+		wants("another's tag", tagged, call.ErrTag),
+		wants("destroy another's tag", machine.DestroyTag(t, own.ID, o.tag), call.ErrTag),
+		wants("accept another's request", o.request.Of(machine, own.ID).Accept(t, vi), driver.ErrNoRequest),
+		wants("reject another's request", o.request.Of(machine, own.ID).Reject(t), driver.ErrNoRequest),
+		wants("free the replies", machine.FreeReplies(t), host.ErrInUse),
+		wants("free the status page", machine.FreeStatuses(t), host.ErrInUse),
+		t.Send(host.ThreadID{Node: rootNode, Rank: h.members[0].First}, nil),
+	)...)
+}
+
+// requestHere connects from the other node.
+func requestHere(h *house, t *host.Thread) error {
+	own := h.members[2].Host
+	nic := must(own.OpenNIC(t))
+	vi := made(own.CreateVI(t, nic.ID, driver.VIAttributes{}))
+	for {
+		if _, err := vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", host.Never); !errors.Is(err, driver.ErrNoMatch) {
+			return err
+		}
+		check(t.Sleep(10 * host.Microsecond))
+	}
 }
 
 // A process is reclaimed at any moment, its thread in the middle of a call:
@@ -253,135 +266,107 @@ func TestReclaimAtAnyMoment(t *testing.T) {
 func reclaimAt(t *testing.T, moment host.Time) {
 	var gone atomic.Bool
 	const rounds = 12
-	work := func(h *house, t *host.Thread, own *driver.Host, discriminator string, stop func() bool) error {
-		for round := 0; !stop(); round++ {
-			nic, err := own.OpenNIC(t)
-			if err != nil {
-				return err
-			}
-			b, err := own.Allocate(t, 2*mem.PageBytes, mem.Single)
-			if err != nil {
-				return err
-			}
-			if _, err := own.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{}); err != nil {
-				return err
-			}
-			cq, _, err := own.CreateCQ(t, nic.ID, 16)
-			if err != nil {
-				return err
-			}
-			if _, _, err := cq.Resize(t, 32); err != nil {
-				return err
-			}
-			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{SendQueue: cq, ReceiveQueue: cq})
-			if err != nil {
-				return err
-			}
-			if discriminator != "" {
-				r, err := own.ConnectWait(t, nic.ID, discriminator, host.Never)
-				if err != nil {
-					return err
-				}
-				if err := r.Accept(t, vi); err != nil {
-					return err
-				}
-				if err := t.Sleep(100 * host.Microsecond); err != nil {
-					return err
-				}
-			}
-			if err := own.CloseNIC(t, nic.ID); err != nil {
-				return err
-			}
-			if err := own.Free(t, b); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	runHouse(t,
 		func(h *house, t *host.Thread) error {
-			if err := t.Sleep(moment); err != nil {
-				return err
-			}
-			agent := h.agents[rootNode]
-			if err := agent.Agent.Reclaim(t, h.members[0].ID); err != nil {
-				return err
-			}
+			check(t.Sleep(moment))
+			check(h.agents[rootNode].Agent.Reclaim(t, h.members[0].ID))
 			gone.Store(true)
-			s := agent.Agent.Status()
-			for _, v := range s.VIs {
-				if v.Process == h.members[0].ID {
-					return fmt.Errorf("VI %d is left, %v", v.Index, v.State)
-				}
-			}
-			for _, p := range s.Processes {
-				if p.ID == h.members[0].ID {
-					return fmt.Errorf("the process is left: %+v", p)
-				}
-			}
-			if n := h.fabric.Node(rootNode).UsesIn(h.members[0].Memory); n != 0 {
-				return fmt.Errorf("%d uses of frames of its bank are left", n)
-			}
-			for page, on := range h.members[0].Pages {
-				if on {
-					return fmt.Errorf("it still has the doorbells of VI %d", page)
-				}
-			}
-			return agent.Agent.Reclaim(t, h.members[0].ID) // repetition is no error
+			check(h.nothingIsLeft())
+			return h.agents[rootNode].Agent.Reclaim(t, h.members[0].ID) // repetition is no error
 		},
 		func(h *house, t *host.Thread) error {
 			// The call is never answered: its thread is the one that waits at
 			// the end.
-			err := work(h, t, h.members[0].Host, "here", func() bool { return false })
+			err := attempt(func() {
+				for {
+					workRound(t, h.members[0].Host, "here")
+				}
+			})
 			if !errors.Is(err, bridge.ErrDeadlock) && !errors.Is(err, host.ErrInvalidParameter) {
 				return fmt.Errorf("the reclaimed process: %w", err)
 			}
 			return nil
 		},
 		func(h *house, t *host.Thread) error {
-			round := 0
-			return work(h, t, h.members[1].Host, "", func() bool { round++; return round > rounds && gone.Load() })
+			for round := 0; round < rounds || !gone.Load(); round++ {
+				workRound(t, h.members[1].Host, "")
+			}
+			return nil
 		},
-		func(h *house, t *host.Thread) error {
-			own := h.members[2].Host
-			nic, err := own.OpenNIC(t)
-			if err != nil {
-				return err
+		func(h *house, t *host.Thread) error { return requestUntil(h, t, &gone) })
+}
+
+// workRound creates objects and closes the NIC. With a discriminator it accepts
+// a connection.
+func workRound(t *host.Thread, own *driver.Host, discriminator string) {
+	nic := must(own.OpenNIC(t))
+	b := must(own.Allocate(t, 2*mem.PageBytes, mem.Single))
+	must(own.Register(t, nic.ID, b.Address(), uint64(b.Len()), 0, driver.Rights{}))
+	cq := made(own.CreateCQ(t, nic.ID, 16))
+	made(cq.Resize(t, 32))
+	vi := made(own.CreateVI(t, nic.ID, driver.VIAttributes{SendQueue: cq, ReceiveQueue: cq}))
+	if discriminator != "" {
+		check(must(own.ConnectWait(t, nic.ID, discriminator, host.Never)).Accept(t, vi))
+		check(t.Sleep(100 * host.Microsecond))
+	}
+	check(own.CloseNIC(t, nic.ID))
+	check(own.Free(t, b))
+}
+
+// nothingIsLeft returns an error if something of process 0 is left.
+func (h *house) nothingIsLeft() error {
+	s := h.agents[rootNode].Agent.Status()
+	for _, v := range s.VIs {
+		if v.Process == h.members[0].ID {
+			return fmt.Errorf("VI %d is left, %v", v.Index, v.State)
+		}
+	}
+	for _, p := range s.Processes {
+		if p.ID == h.members[0].ID {
+			return fmt.Errorf("the process is left: %+v", p)
+		}
+	}
+	if n := h.fabric.Node(rootNode).UsesIn(h.members[0].Memory); n != 0 {
+		return fmt.Errorf("%d uses of frames of its bank are left", n)
+	}
+	for page, on := range h.members[0].Pages {
+		if on {
+			return fmt.Errorf("it still has the doorbells of VI %d", page)
+		}
+	}
+	return nil
+}
+
+// requestUntil connects to process 0 until it is gone. Either side may end the
+// connection.
+func requestUntil(h *house, t *host.Thread, gone *atomic.Bool) error {
+	own := h.members[2].Host
+	nic := must(own.OpenNIC(t))
+	vi := made(own.CreateVI(t, nic.ID, driver.VIAttributes{}))
+	for {
+		_, err := vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", 10*host.Millisecond)
+		switch {
+		case errors.Is(err, driver.ErrTimeout), errors.Is(err, driver.ErrNoMatch), errors.Is(err, driver.ErrRejected):
+			if gone.Load() {
+				return nil
 			}
-			vi, _, err := own.CreateVI(t, nic.ID, driver.VIAttributes{})
-			if err != nil {
-				return err
+		case err != nil:
+			return err
+		default:
+			if ok, err := t.Poll(host.Poll{Ranges: []mem.Range{vi.StateRange()}, Period: host.Microsecond, Timeout: host.Second}, func() bool {
+				s, _ := vi.State()
+				return s == layout.VIStateError
+			}); err != nil || !ok {
+				return fmt.Errorf("the peer was not notified (%v): %w", ok, err)
 			}
-			for {
-				_, err = vi.Connect(t, driver.NodeMAC(rootNode), "here", "me", 10*host.Millisecond)
-				switch {
-				case errors.Is(err, driver.ErrTimeout), errors.Is(err, driver.ErrNoMatch), errors.Is(err, driver.ErrRejected):
-					if gone.Load() {
-						return nil
-					}
-				case err != nil:
-					return err
-				default:
-					// The connection ends, on either side's initiative.
-					if ok, err := t.Poll(host.Poll{Ranges: []mem.Range{vi.StateRange()}, Period: host.Microsecond, Timeout: host.Second}, func() bool {
-						s, _ := vi.State()
-						return s == layout.VIStateError
-					}); err != nil || !ok {
-						return fmt.Errorf("the peer was not notified (%v): %w", ok, err)
-					}
-					e, ok, err := own.NextError(t, nic.ID)
-					if err != nil || !ok || e.Code != layout.AsyncErrorConnectionLost {
-						return fmt.Errorf("the peer received %+v: %w", e, err)
-					}
-					if err := vi.Disconnect(t); err != nil {
-						return err
-					}
-				}
-				if err := t.Sleep(host.Microsecond); err != nil {
-					return err
-				}
+			e, ok, err := own.NextError(t, nic.ID)
+			if err != nil || !ok || e.Code != layout.AsyncErrorConnectionLost {
+				return fmt.Errorf("the peer received %+v: %w", e, err)
 			}
-		})
+			check(vi.Disconnect(t))
+		}
+		check(t.Sleep(host.Microsecond))
+	}
 }
 
 // A process gets at most its quota, any number of times, and another one gets
@@ -390,14 +375,8 @@ func TestQuotas(t *testing.T) {
 	quota := driver.Quota{VIs: 3, CQs: 2, Tags: 4, Regions: 5}
 	hog := func(h *driver.Host, t *host.Thread) error {
 		for range 3 {
-			nic, err := h.OpenNIC(t)
-			if err != nil {
-				return err
-			}
-			buffer, err := h.Allocate(t, mem.PageBytes, mem.Single)
-			if err != nil {
-				return err
-			}
+			nic := must(h.OpenNIC(t))
+			buffer := must(h.Allocate(t, mem.PageBytes, mem.Single))
 			for _, c := range []struct {
 				most       int
 				name, flag string
@@ -421,26 +400,23 @@ func TestQuotas(t *testing.T) {
 				}},
 			} {
 				var last func() error
+				var err error
 				for i := range c.most {
 					if last, err = c.make(); err != nil {
 						return fmt.Errorf("%s: %d of %d: %w", c.name, i, c.most, err)
 					}
 				}
-				_, err := c.make()
+				_, err = c.make()
 				if !errors.Is(err, host.ErrResource) || !strings.Contains(err.Error(), "the most that one process may have (hvia up "+c.flag+")") {
 					return fmt.Errorf("%s: one more than %d: %w", c.name, c.most, err)
 				}
-				if err := last(); err != nil {
-					return err
-				}
+				check(last())
 				if _, err := c.make(); err != nil {
 					return fmt.Errorf("%s: after one was given back: %w", c.name, err)
 				}
 			}
 			// Closing the handle destroys all its objects.
-			if err := errors.Join(h.CloseNIC(t, nic.ID), h.Free(t, buffer)); err != nil {
-				return err
-			}
+			check(errors.Join(h.CloseNIC(t, nic.ID), h.Free(t, buffer)))
 		}
 		return nil
 	}
