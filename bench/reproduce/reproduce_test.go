@@ -106,33 +106,7 @@ func TestReproduceReport(t *testing.T) {
 	var progress []rig.Progress
 	c.Progress = func(p rig.Progress) { progress = append(progress, p) }
 	r := run(t, c)
-	require.Len(t, r.Results.RDMAWrite, len(c.Sizes))
-	for i, row := range r.Results.RDMAWrite {
-		require.Equal(t, c.Sizes[i], row.Size)
-		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
-		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
-		require.True(t, row.Verified)
-		require.Empty(t, row.Fault)
-		// A byte needs 8 ns on a wire of 1 Gb/s.
-		require.Greater(t, row.HardwarePs, int64(8000*row.Size))
-		require.Equal(t, c.Sizes[i], r.Wall.RDMAWrite[i].Size)
-		if i > 0 {
-			require.Greater(t, row.HardwarePs, r.Results.RDMAWrite[i-1].HardwarePs)
-		}
-	}
-	// A send takes longer than an RDMA write: there is a status to write and to
-	// find.
-	require.Len(t, r.Results.SendReceive, len(c.Sizes))
-	for i, row := range r.Results.SendReceive {
-		write := r.Results.RDMAWrite[i]
-		require.Equal(t, c.Sizes[i], row.Size)
-		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
-		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
-		require.True(t, row.Verified)
-		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
-		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
-		require.InDelta(t, write.HostPs+params.HostReceiveWaitTime, row.HostPs, 250_000, "%d bytes: RecvWait's work and a look; the next receive is posted while the message is in flight", row.Size)
-	}
+	checkRows(t, c, r)
 	require.Len(t, r.Results.SendReceiveStages.Rows, len(rig.SendReceiveStages))
 	require.NotNil(t, r.Results.Stages)
 	require.Equal(t, 4, r.Results.Stages.Size)
@@ -150,29 +124,14 @@ func TestReproduceReport(t *testing.T) {
 	require.Positive(t, r.Results.CrossTraffic.Messages)
 	require.Greater(t, r.Results.CrossTraffic.RDMAWrite[0].HalfRTTPs, r.Results.RDMAWrite[0].HalfRTTPs, "the traffic is in the way")
 	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
-	require.Equal(t, "send/receive, 4 bytes", progress[len(c.Sizes)].What)
-	require.Equal(t, "receive side, 4 bytes", progress[2*len(c.Sizes)].What)
-	require.Equal(t, "RDMA read, 4 bytes", progress[3*len(c.Sizes)].What)
-	require.Equal(t, "RDMA write, reliable delivery, 4 bytes", progress[4*len(c.Sizes)].What)
-	require.Equal(t, "M-VIA, 4 bytes", progress[5*len(c.Sizes)].What)
-	require.Equal(t, "TCP/IP, 4 bytes", progress[6*len(c.Sizes)].What)
-	require.Equal(t, "before the fit: RDMA write, 4 bytes", progress[7*len(c.Sizes)].What)
+	for i, what := range []string{"send/receive", "receive side", "RDMA read", "RDMA write, reliable delivery", "M-VIA", "TCP/IP", "before the fit: RDMA write"} {
+		require.Equal(t, what+", 4 bytes", progress[(i+1)*len(c.Sizes)].What)
+	}
 	checkReads(t, c, r)
 	checkBaselines(t, c, r)
 	checkPaths(t, r)
 	checkAccounts(t, r)
-	require.NotNil(t, r.Results.Prediction)
-	require.Equal(t, map[string]int64{"MacReactClocks": 4, "MviaPacketTime": 8_100_000, "MviaWakeTime": 8_500_000, "TcpPacketTime": 7_600_000, "TcpWakeTime": 77_000_000}, r.Results.Prediction.Parameters)
-	require.Len(t, r.Results.Prediction.Mvia, len(c.Sizes))
-	require.Len(t, r.Results.Prediction.Tcp, len(c.Sizes))
-	require.Len(t, r.Results.Prediction.SendReceive, len(c.Sizes))
-	for i, row := range r.Results.Prediction.RDMAWrite {
-		// The dead time of one frame less, and of each further one at most.
-		const less, clocks = (params.MacReactClocks - 4) * params.MacClockPeriod, 4 * params.MacClockPeriod
-		sooner := r.Results.RDMAWrite[i].HardwarePs - row.HardwarePs
-		require.GreaterOrEqual(t, sooner, int64(less-clocks), "%d bytes", row.Size)
-		require.LessOrEqual(t, sooner, int64(less*rig.FramesOf(row.Size)+clocks), "%d bytes", row.Size)
-	}
+	checkPrediction(t, c, r)
 	require.Equal(t, "T1", r.Results.Targets[0].ID)
 	require.Len(t, r.Results.ModelCurve, 4*len(c.Sizes))
 	require.Len(t, r.Numbers, len(params.Table()))
@@ -191,6 +150,53 @@ func TestReproduceReport(t *testing.T) {
 	require.Empty(t, card.Results.Tcp)
 	require.Equal(t, alone.Results.Digest, card.Results.Digest, "the card does not know of what it is compared with")
 	require.Equal(t, alone.Results.Accounts[:2], card.Results.Accounts)
+}
+
+// A send takes longer than an RDMA write: there is a status to write and to
+// find.
+func checkRows(t *testing.T, c Config, r *report.Report) {
+	t.Helper()
+	require.Len(t, r.Results.RDMAWrite, len(c.Sizes))
+	for i, row := range r.Results.RDMAWrite {
+		require.Equal(t, c.Sizes[i], row.Size)
+		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
+		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.True(t, row.Verified)
+		require.Empty(t, row.Fault)
+		// A byte needs 8 ns on a wire of 1 Gb/s.
+		require.Greater(t, row.HardwarePs, int64(8000*row.Size))
+		require.Equal(t, c.Sizes[i], r.Wall.RDMAWrite[i].Size)
+		if i > 0 {
+			require.Greater(t, row.HardwarePs, r.Results.RDMAWrite[i-1].HardwarePs)
+		}
+	}
+	require.Len(t, r.Results.SendReceive, len(c.Sizes))
+	for i, row := range r.Results.SendReceive {
+		write := r.Results.RDMAWrite[i]
+		require.Equal(t, c.Sizes[i], row.Size)
+		require.Equal(t, row.HalfRTTPs, row.HardwarePs+row.HostPs)
+		require.Equal(t, report.BytesPerSecond(row.Size, row.HalfRTTPs), row.BytesPerSec)
+		require.True(t, row.Verified)
+		require.Greater(t, row.HardwarePs, write.HardwarePs, "%d bytes", row.Size)
+		require.Less(t, row.HardwarePs, write.HardwarePs+1_000_000, "%d bytes: the receive descriptor is on the card before the message", row.Size)
+		require.InDelta(t, write.HostPs+params.HostReceiveWaitTime, row.HostPs, 250_000, "%d bytes: RecvWait's work and a look; the next receive is posted while the message is in flight", row.Size)
+	}
+}
+
+func checkPrediction(t *testing.T, c Config, r *report.Report) {
+	t.Helper()
+	require.NotNil(t, r.Results.Prediction)
+	require.Equal(t, map[string]int64{"MacReactClocks": 4, "MviaPacketTime": 8_100_000, "MviaWakeTime": 8_500_000, "TcpPacketTime": 7_600_000, "TcpWakeTime": 77_000_000}, r.Results.Prediction.Parameters)
+	require.Len(t, r.Results.Prediction.Mvia, len(c.Sizes))
+	require.Len(t, r.Results.Prediction.Tcp, len(c.Sizes))
+	require.Len(t, r.Results.Prediction.SendReceive, len(c.Sizes))
+	for i, row := range r.Results.Prediction.RDMAWrite {
+		// The dead time of one frame less, and of each further one at most.
+		const less, clocks = (params.MacReactClocks - 4) * params.MacClockPeriod, 4 * params.MacClockPeriod
+		sooner := r.Results.RDMAWrite[i].HardwarePs - row.HardwarePs
+		require.GreaterOrEqual(t, sooner, int64(less-clocks), "%d bytes", row.Size)
+		require.LessOrEqual(t, sooner, int64(less*rig.FramesOf(row.Size)+clocks), "%d bytes", row.Size)
+	}
 }
 
 // The baselines take longer than the card at every length, and their rows hold

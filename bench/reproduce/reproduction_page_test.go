@@ -82,6 +82,12 @@ func TestReproductionPage(t *testing.T) {
 		has("%.1f", float64(charged)/1e6)
 		has("(%.0f %%)", 100*float64(charged)/float64(p.HalfRTTPs))
 	}
+	checkGains(t, r, has)
+}
+
+// checkGains checks the page's extrapolation of the gain of an RDMA write.
+func checkGains(t *testing.T, r report.Results, has func(format string, args ...any)) {
+	t.Helper()
 	half := map[string]map[int]float64{}
 	for _, m := range r.ModelCurve {
 		if half[m.Protocol] == nil {
