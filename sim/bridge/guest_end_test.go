@@ -81,7 +81,7 @@ func TestNewGuestRejections(t *testing.T) {
 		func() error { _, err := guest.Digest(ctx); return err }(),
 	} {
 		require.ErrorIs(t, err, bridge.ErrRejected)
-		require.ErrorContains(t, err, "a guest may ask for nothing but Attach")
+		require.ErrorContains(t, err, "a guest may only request Attach")
 	}
 	bank, err := guest.Memory(0)
 	require.NoError(t, err)

@@ -239,7 +239,7 @@ bool ControlServer::Receive(const ConnectionPtr& c) {
     return false;
   }
   if (c->owner.guest != 0 && asked.opcode != kBridgeControlAttach) {
-    Reject(c, asked, "a guest may ask for nothing but Attach");
+    Reject(c, asked, "a guest may only request Attach");
     return true;
   }
   const uint32_t guest = Get32(request, kBridgeRequestGuestOffset);

@@ -106,7 +106,7 @@ class Link {
     FrameSink* sink = nullptr;
     bool held = false;
     std::deque<Kept> kept;
-    Time free_at = INT64_MIN;  // exceeds the sender's after held or delayed frames
+    Time free_at = INT64_MIN;  // later than the sender's after held or delayed frames
     std::deque<Behind> behind;
     WireCounts counts;
   };

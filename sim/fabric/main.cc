@@ -118,28 +118,28 @@ std::vector<Option> Table(Options* o) {
          const auto [kind, name] = Halves(option, v, v.find(':'), "KIND:NAME");
          o->nodes.push_back({kind, name});
        }},
-      {"--switch yes|no", "yes: two nodes have a switch between them and not a cable, as more always have (no)", Choice("yes", "no", &o->with_switch)},
+      {"--switch yes|no", "yes: connect two nodes by a switch, as more nodes always are (no)", Choice("yes", "no", &o->with_switch)},
       {"--mode timed|free", "time mode (timed)", Choice("timed", "free", &s->timed)},
       {"--thread N,R,NAME", "a thread that will attach: node, rank, name; timed mode starts when all have", [s](const std::string&, const std::string& v) { s->threads.push_back(ParseThread(v)); }},
       {"--memory BYTES", "host memory of each node (268435456), a multiple of 4096, at most 1 GiB", Into(&o->memory, kBridgeFrameBytes, 1ull << 30)},
       {"--profile NAME", "set of parameters (hvia-ge)", Into(&o->profile)},
-      {"--param NAME=VALUE", "replaces a parameter of class model for this run; may be given several times", Append(&o->params)},
-      {"--seed N", "seed of everything that is random in the models (1)", Into(&o->seed, 0, UINT64_MAX)},
-      {"--wire-fault FAULT", "what the wire does to frames: KIND DIRECTION NAME=NUMBER..., see ParseWireFault; may be given several times", Append(&o->wire_faults)},
-      {"--wire-fault-seed N", "its seed (that of the models)", [o](const std::string& option, const std::string& v) { o->wire_fault_seed = Number(option, v, 0, UINT64_MAX); }},
+      {"--param NAME=VALUE", "replaces a parameter of class model for this run; repeatable", Append(&o->params)},
+      {"--seed N", "seed of all randomness in the models (1)", Into(&o->seed, 0, UINT64_MAX)},
+      {"--wire-fault FAULT", "injects a fault into the wire: KIND DIRECTION NAME=NUMBER..., see ParseWireFault; repeatable", Append(&o->wire_faults)},
+      {"--wire-fault-seed N", "seed of the wire faults (that of the models)", [o](const std::string& option, const std::string& v) { o->wire_fault_seed = Number(option, v, 0, UINT64_MAX); }},
       {"--spare-slots N", "slots for threads that were not declared (16)", Into(&s->spare_slots, 0, 1024)},
-      {"--stuck-ms N", "wall time a timed thread may run without a call (10000)", Milliseconds(&s->stuck_ns)},
+      {"--stuck-ms N", "wall time for which a timed thread may run without a call (10000)", Milliseconds(&s->stuck_ns)},
       {"--stall-ms N", "wall time for which a guest's threads may run within 1 us of simulated time (30000)", Milliseconds(&s->stall_ns)},
       {"--start-ms N", "wall time until all declared threads must have attached (60000)", Milliseconds(&s->start_ns)},
       {"--guests yes|no", "yes: the first process to connect owns the fabric, the socket is removed, and other processes join as its guests (no)", Choice("yes", "no", &s->guests)},
-      {"--on-death continue|stop", "what the death of a process does (stop)", Choice("continue", "stop", &s->continue_on_death)},
-      {"--no-skip 1", "evaluate every clock edge, quiet or not", Into(&o->no_skip, 0, 1)},
+      {"--on-death continue|stop", "effect of the death of a process on the run (stop)", Choice("continue", "stop", &s->continue_on_death)},
+      {"--no-skip 1", "evaluate every clock edge, also of idle clocks", Into(&o->no_skip, 0, 1)},
       {"--strap N", "reset straps of the cards (0)", Into(&o->strap, 0, UINT32_MAX)},
       {"--trace FILE", "trace events of the cards and the wire", Into(&o->trace)},
       {"--frames FILE", "frames of the wire", Into(&o->frames)},
       {"--wave STEM", "FST waves: STEM.<node name>.fst for each card", Into(&o->wave)},
       {"--owner-fd N", "inherited descriptor: the run ends when its other end is closed", Into(&o->owner_fd, 0, 1 << 20)},
-      {"--abandoned DIR:FILE", "at the end, if nobody holds the lock of DIR/lock: its owner was killed, so FILE in DIR, the lock and DIR are removed", [o](const std::string& option, const std::string& v) {
+      {"--abandoned DIR:FILE", "at the end, removes FILE in DIR, DIR/lock and DIR unless a process holds DIR/lock: its owner was killed", [o](const std::string& option, const std::string& v) {
          std::tie(o->abandoned_directory, o->abandoned_file) = Halves(option, v, v.rfind(':'), "DIR:FILE");
          if (o->abandoned_directory.empty()) throw UsageError(option + " " + v + ": want DIR:FILE");
        }},
@@ -177,7 +177,7 @@ Options Parse(int argc, char** argv) {
   }
   if (o.socket.empty()) throw UsageError("--socket is missing");
   if (o.nodes.empty() || o.nodes.size() > kBridgeMaxNodes) throw UsageError(std::to_string(o.nodes.size()) + " nodes: want 1 to " + std::to_string(kBridgeMaxNodes));
-  if (o.with_switch && o.nodes.size() == 1) throw UsageError("--switch yes: a fabric of one node has nothing that a switch could join");
+  if (o.with_switch && o.nodes.size() == 1) throw UsageError("--switch yes: a fabric of one node requires no switch");
   if (o.memory % kBridgeFrameBytes != 0) throw UsageError("--memory " + std::to_string(o.memory) + ": must be a multiple of " + std::to_string(kBridgeFrameBytes));
   if (o.scheduler.timed && o.scheduler.threads.empty()) throw UsageError("timed mode without --thread: time 0 is when all declared threads have attached, so declare them");
   for (const ThreadName& t : o.scheduler.threads)

@@ -88,7 +88,7 @@ WireFaultRule ParseWireFault(const std::string& text) {
     else throw fail(name + ": there is no such name");
   }
   if (r.most < r.least) throw fail("most is below least");
-  if (r.kind == kWireFaultReorder && r.within == 0) throw fail("within is missing: a frame that nothing overtakes must go on some time");
+  if (r.kind == kWireFaultReorder && r.within == 0) throw fail("within is missing: it limits the wait of a frame that no other overtakes");
   return r;
 }
 

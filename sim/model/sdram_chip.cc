@@ -188,7 +188,7 @@ void SdramChip::Command(const SdramPins& pins, int64_t time) {
         pipe_[cas_].data = bank.data[column];
       } else {
         writes_++;
-        if (!pins.dq_oe) Violation(time, name, "nobody drives the data lines");
+        if (!pins.dq_oe) Violation(time, name, "the data lines are not driven");
         uint32_t mask = 0;
         for (int i = 0; i < 4; i++) {
           if (((pins.dqm >> i) & 1) == 0) mask |= 0xffu << (8 * i);

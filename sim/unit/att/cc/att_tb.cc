@@ -249,7 +249,7 @@ class Bench {
 
   void Flush() {
     if (std::fwrite(events_.data(), sizeof(Event), events_.size(), out_) != events_.size() || std::fflush(out_) != 0) {
-      unit::Fail("nobody reads the events");
+      unit::Fail("cannot write the events");
     }
     events_.clear();
   }
@@ -405,7 +405,7 @@ class Bench {
       word_offered_ = false;
     }
     if (dut_.upd_done_o) {
-      if (outstanding_[kUpdateLane].empty()) unit::Fail("an update was answered that nobody asked for");
+      if (outstanding_[kUpdateLane].empty()) unit::Fail("an answer without an update");
       if (!dut_.upd_error_o && word_ != words_.size()) unit::Fail("a write ended after %zu of %zu words", word_, words_.size());
       if (dut_.upd_error_o && word_ != 0 && bus_.sound()) unit::Fail("a rejected write took %zu words", word_);
       Emit(eDone, outstanding_[kUpdateLane].front().id, dut_.upd_error_o);
@@ -522,7 +522,7 @@ class Bench {
       Advance();
       quiet = dut_.quiet_o && dut_.sd_quiet_o ? quiet + 1 : 0;
     }
-    if (quiet < 8) unit::Fail("nothing to do, and not quiet within 4000 edges");
+    if (quiet < 8) unit::Fail("idle, but not quiet within 4000 edges");
     chip_.CheckRefresh(time_);
     if ((bus_.transfers() != 0) != host_) unit::Fail("%" PRIu64 " transfers on the host bus", bus_.transfers());
     Emit(eStats, 0, 0);
@@ -530,7 +530,7 @@ class Bench {
     const uint64_t figures[] = {stats_[0], stats_[1],        stats_[2],        stats_[3],
                                 stats_[4], stats_[5],        chip_.refreshes(), chip_.violations(),
                                 jumps_,    unit::clocks(),   static_cast<uint64_t>(time_), 0};
-    if (std::fwrite(figures, sizeof figures[0], 12, out_) != 12 || std::fflush(out_) != 0) unit::Fail("nobody reads the figures");
+    if (std::fwrite(figures, sizeof figures[0], 12, out_) != 12 || std::fflush(out_) != 0) unit::Fail("cannot write the figures");
     dut_.final();
   }
 

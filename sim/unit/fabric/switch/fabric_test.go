@@ -214,7 +214,7 @@ func TestRefused(t *testing.T) {
 		why    string
 	}{
 		{17, sim.Config{}, "17 nodes: want 1 to 16"},
-		{1, sim.Config{Switch: true}, "a fabric of one node has nothing that a switch could join"},
+		{1, sim.Config{Switch: true}, "a fabric of one node requires no switch"},
 		{2, of("--switch", "on"), "--switch on: want yes or no"},
 		{3, sim.Config{Faults: faults(t, "0>1:drop=1%")}, "there is a switch between the nodes: say whose cable"},
 		{3, sim.Config{Faults: faults(t, "3>switch:drop=1%")}, "there are 3 nodes, counted from 0"},

@@ -214,7 +214,7 @@ class Bench {
       if (i == 99) Fail("not quiet 100 clocks after the last work: card quiet %d idle %d, bridge %d", top->quiet_o, top->idle_o, bridge.quiet());
     }
     Run(20);
-    if (!top->quiet_o) Fail("quiet went away by itself");
+    if (!top->quiet_o) Fail("quiet fell without new work");
     Compare();
   }
   void Compare() {
@@ -488,7 +488,7 @@ class Bench {
       o.valid = false;
       return;
     }
-    if (o.nowhere) Fail("requester %d: read of %08x, which nobody answers, gave data", r, o.address);
+    if (o.nowhere) Fail("requester %d: read of %08x, which has no target, returned data", r, o.address);
     const uint32_t at = (o.address & ~(kBytes - 1)) + kBytes * o.next;
     for (uint32_t i = 0; i < kBytes; i++) {
       const uint32_t a = at + i;
@@ -521,7 +521,7 @@ class Bench {
         uint8_t& known = shadow[r][a - kRegionBase[r]];
         if (error && got == known && got != fresh) old_since = true;
         else if (got != fresh) Fail("requester %d: write to %08x: byte at %08x is %02x, want %02x", r, o.address, a, got, fresh);
-        else if (old_since && got != known) Fail("requester %d: aborted write to %08x goes on at %08x", r, o.address, a);
+        else if (old_since && got != known) Fail("requester %d: aborted write to %08x continues at %08x", r, o.address, a);
         known = got;
       }
     }
@@ -573,7 +573,7 @@ class Bench {
       starts.push_back(unit::clocks());
       mon_begin = unit::clocks();
       mon_overstay = 0;
-      if (expected.empty()) Fail("the card begins a transaction that nobody asked for, address %08x", static_cast<uint32_t>(p.ad));
+      if (expected.empty()) Fail("the card starts a transaction without a request, address %08x", static_cast<uint32_t>(p.ad));
       const Expected& e = expected.front();
       if (static_cast<uint32_t>(p.ad) != e.address) Fail("burst at %08x, want %08x", static_cast<uint32_t>(p.ad), e.address);
       const uint8_t want = e.write ? hvia::kPciCommandMemoryWrite
@@ -615,10 +615,10 @@ class Bench {
     if (!p.irdy_n() && !p.trdy_n()) {
       // GNT# is high and the latency timer has expired: this phase and at most one more.
       if (mon_gnt_n && unit::clocks() - mon_begin > latency_timer + 1u && ++mon_overstay > 2)
-        Fail("burst goes on %u data phases after the latency timer", mon_overstay);
+        Fail("burst continues %u data phases after the latency timer", mon_overstay);
       Expected& e = expected.front();
       const uint32_t dwords = p.ack64_n() ? 1 : 2;
-      if (e.dwords < dwords) Fail("more dwords than asked for at %08x", e.address);
+      if (e.dwords < dwords) Fail("more dwords than requested at %08x", e.address);
       e.dwords -= dwords;
       e.address += 4 * dwords;
       mon_moved += dwords;
@@ -1079,7 +1079,7 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   if (b.core_read_count != before) Fail("a read passed posted writes");
   b.core_stall = 0;
   b.Drain();
-  if (b.core_read_count != before + 1) Fail("the read behind posted writes was lost");
+  if (b.core_read_count != before + 1) Fail("the read after posted writes was lost");
   Totals(b, report);
 }
 

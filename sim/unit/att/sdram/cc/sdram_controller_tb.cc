@@ -224,7 +224,7 @@ class Bench {
     const bool taken = dut_.req_ready_o;
     const bool word = dut_.wready_o;
     if (dut_.rvalid_o) {
-      if (expected_.empty() && !(current_ && !current_->write)) Fail(time_, "read data that nobody asked for");
+      if (expected_.empty() && !(current_ && !current_->write)) Fail(time_, "read data without a request");
       const Request& r = expected_.empty() ? *current_ : expected_.front();
       if (dut_.rdata_o != r.data[beats_]) {
         char text[128];

@@ -221,7 +221,7 @@ class Bench {
     if (top->db_wvalid_o && top->db_wready_i) {
       if (doorbells.empty() || doorbells.front().addr != top->db_waddr_o || doorbells.front().data != top->db_wdata_o ||
           doorbells.front().be != top->db_wbe_o) {
-        Fail("doorbell write %08x to %05x was not asked for", top->db_wdata_o, top->db_waddr_o);
+        Fail("doorbell write %08x to %05x without a host write", top->db_wdata_o, top->db_waddr_o);
       }
       doorbells.pop_front();
       doorbell_writes++;
@@ -454,7 +454,7 @@ class Bench {
     calm = true;
     for (int i = 0; i < 400; i++) Tick();
     if (!top->counters_quiet_o || !top->registers_quiet_o || !top->reset_quiet_o) {
-      Fail("not quiet with nothing to do: registers %d counters %d reset %d", top->registers_quiet_o, top->counters_quiet_o, top->reset_quiet_o);
+      Fail("idle, but not quiet: registers %d counters %d reset %d", top->registers_quiet_o, top->counters_quiet_o, top->reset_quiet_o);
     }
     for (unsigned n = 0; n < kCounters; n++) {
       uint32_t got = HostRead(false, hvia::kCounterBase + 4 * n);

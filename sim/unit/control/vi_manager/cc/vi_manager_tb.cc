@@ -493,7 +493,7 @@ class Bench {
     Idle(1);
     if (top->live_o != (vis.count(vi) != 0)) Fail("VI %u live %d after opcode %u", vi, top->live_o, c.opcode);
     Idle(1);
-    if (!top->quiet_o || !top->context_quiet_o) Fail("not quiet with nothing to do");
+    if (!top->quiet_o || !top->context_quiet_o) Fail("idle, but not quiet");
   }
 
   void Predict(const Command& c, unsigned fail_read, uint32_t* status, uint32_t* detail,

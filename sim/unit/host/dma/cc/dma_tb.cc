@@ -65,7 +65,7 @@ class Bench {
   void Asked(const Job& j, uint64_t va, uint64_t moved, bool idle, bool errors) {
     const bool beside = va != j.va && (va - j.va != moved || !idle);
     if (beside && top->no_overlap_i && !errors) {
-      Fail("page %" PRIx64 " of a job at %" PRIx64 " is asked for when %" PRIu64 " bytes are moved", va, j.va, moved);
+      Fail("page %" PRIx64 " of a job at %" PRIx64 " is requested when %" PRIu64 " bytes have moved", va, j.va, moved);
     }
     asked[va == j.va ? 0 : beside ? 2 : 1]++;
   }
@@ -447,7 +447,7 @@ int main(int argc, char** argv) {
     if (b.outcomes[e] == 0) Fail("no job ended with error %u: the run does not reach it", e);
   }
   if (b.whole_short == 0 || b.cut_short == 0) Fail("no short bursts: the run does not reach them");
-  if (b.asked[2] == 0) Fail("no page was asked for beside a transfer: the run does not reach it");
+  if (b.asked[2] == 0) Fail("no page was requested during a transfer");
   std::printf("short_bursts %" PRIu64 "\n", b.whole_short + b.cut_short);
   std::printf("reads %" PRIu64 "\nwrites %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\n", b.reads, b.writes, b.bytes,
               unit::clocks());

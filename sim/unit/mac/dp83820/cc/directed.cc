@@ -102,7 +102,7 @@ class Driver : public Rig {
     const size_t kept = status & kSize;
     if (!std::equal(wire.begin(), wire.begin() + static_cast<int64_t>(kept), BufferOf(d))) Fail("%s: the frame in memory is not that on the wire", what);
     for (size_t i = kept; i < kBuffer; ++i)
-      if (BufferOf(d)[i] != kGuard) Fail("%s: byte %zu behind the frame was written", what, i);
+      if (BufferOf(d)[i] != kGuard) Fail("%s: byte %zu after the frame was written", what, i);
   }
 
   unit::Rng* rng_;
@@ -172,7 +172,7 @@ void Transmit(unit::Rng* rng, int bits) {
     r.Read(hvia::kMacISROffset);
     const uint32_t d = r.Queue(frame);
     r.Run(300);
-    if (!(Status(r.memory, d) & kOwn)) Fail("an idle transmitter looks at its descriptor without a kick");
+    if (!(Status(r.memory, d) & kOwn)) Fail("an idle transmitter reads its descriptor without a kick");
     const int64_t kick = r.now;
     r.KickTransmit();
     const uint32_t status = r.WaitOwn("a transmit status", d, false);
@@ -196,7 +196,7 @@ void Transmit(unit::Rng* rng, int bits) {
   r.Queue(frame, hvia::kMacDescriptorCommandStatusSuppressCrcMask);
   r.KickTransmit();
   r.Until("a frame with a given FCS", [&] { return !r.sent.empty(); });
-  if (r.sent.front().bytes != frame) Fail("SuppressCrc adds something");
+  if (r.sent.front().bytes != frame) Fail("SuppressCrc adds bytes");
   r.sent.clear();
   r.Run(60);
   r.Write(hvia::kMacTXCFGOffset, kMaxDma512 | kFill512 | hvia::kMacTXCFGATPMask);
@@ -224,7 +224,7 @@ void Transmit(unit::Rng* rng, int bits) {
   if (!(Status(r.memory, next) & kOwn)) Fail("the chip went on at the end of the chain");
   r.memory.Put(last + hvia::kMacDescriptorLinkOffset, next);
   r.KickTransmit();
-  r.WaitOwn("the frame behind the end of the chain", next, false);
+  r.WaitOwn("the frame after the end of the chain", next, false);
 }
 
 // While a frame is on the wire the chip fetches the following ones, up to the FIFO's capacity. They
@@ -396,7 +396,7 @@ void Fragments(unit::Rng* rng, int bits) {
     const uint32_t want = i < 3 ? kOwn | kMore | 304 : kOwn | Received(1004 - 3 * 304, 1, kOk);
     const uint32_t got = r.WaitOwn("a part of a frame", d[i], true);
     if (got != want) Fail("status of part %d is %08" PRIx32 ", want %08" PRIx32, i, got, want);
-    if (!std::equal(wire.begin() + 304 * i, wire.begin() + std::min(304 * (i + 1), 1004), r.BufferOf(d[i]))) Fail("part %d is not what came", i);
+    if (!std::equal(wire.begin() + 304 * i, wire.begin() + std::min(304 * (i + 1), 1004), r.BufferOf(d[i]))) Fail("part %d has wrong bytes", i);
   }
 }
 
@@ -441,7 +441,7 @@ void Overrun(unit::Rng* rng, int bits) {
     const uint32_t expect = kOwn | Received(static_cast<uint32_t>(want[i].wire.size()), 1, kOk) |
                             (want[i].after_loss ? hvia::kMacDescriptorCommandStatusOverrunMask : 0);
     if (status != expect) Fail("frame %zu after overruns has status %08" PRIx32 ", want %08" PRIx32, i, status, expect);
-    if (!std::equal(want[i].wire.begin(), want[i].wire.end(), r.BufferOf(d[i]))) Fail("frame %zu is not what came", i);
+    if (!std::equal(want[i].wire.begin(), want[i].wire.end(), r.BufferOf(d[i]))) Fail("frame %zu has wrong bytes", i);
   }
   // The next frame reports the last loss.
   r.Run(20);
@@ -462,7 +462,7 @@ void Overrun(unit::Rng* rng, int bits) {
   const uint32_t got = slow.WaitOwn("a frame that is cut", e, true);
   const size_t size = got & kSize;
   if ((got & ~kSize) != (kOwn | hvia::kMacDescriptorCommandStatusOverrunMask | Received(0, 1, 0)) || size < 600 || size >= 1500) Fail("a cut frame has status %08" PRIx32, got);
-  if (!std::equal(cut.begin(), cut.begin() + static_cast<int64_t>(size), slow.BufferOf(e))) Fail("a cut frame is not what came");
+  if (!std::equal(cut.begin(), cut.begin() + static_cast<int64_t>(size), slow.BufferOf(e))) Fail("a truncated frame has wrong bytes");
 }
 
 // CR: disable, reset, and a receiver enabled inside a frame.
@@ -486,7 +486,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.Write(hvia::kMacCROffset, hvia::kMacCRRXDMask);
   if (r.WaitOwn("the present frame after CR.RXD", d, true) != (kOwn | Received(1404, 1, kOk))) Fail("CR.RXD hurts the present frame");
   r.Run(100);
-  if (r.Read(hvia::kMacCROffset) & hvia::kMacCRRXEMask) Fail("the receiver goes on after CR.RXD");
+  if (r.Read(hvia::kMacCROffset) & hvia::kMacCRRXEMask) Fail("the receiver continues after CR.RXD");
   d = r.Free();
   r.Arrive(r.Frame(200), r.now + kClock);
   r.Run(300);
@@ -518,7 +518,7 @@ void Commands(unit::Rng* rng, int bits) {
   r.Write(hvia::kMacCROffset, hvia::kMacCRTXDMask);
   if (r.WaitOwn("the present frame after CR.TXD", a, false) != (kOk | 1200)) Fail("CR.TXD hurts the present frame");
   r.Run(400);
-  if (!(Status(r.memory, b) & kOwn)) Fail("the transmitter goes on after CR.TXD");
+  if (!(Status(r.memory, b) & kOwn)) Fail("the transmitter continues after CR.TXD");
   r.KickTransmit();
   r.WaitOwn("the next frame after CR.TXE", b, false);
   r.Until("both", [&] { return r.sent.size() == 2; });
@@ -616,7 +616,7 @@ void Misuse(unit::Rng* rng, int bits) {
     Driver r(Plain(bits), rng);
     r.misuse_expected = true;
     doing(&r);
-    if (r.chip.misuse().empty()) Fail("the model says nothing about %s", what);
+    if (r.chip.misuse().empty()) Fail("the model does not report %s", what);
   };
   expect("TXDP of a running transmitter", [](Driver* r) {
     r->Queue(r->Frame(1500));
@@ -662,7 +662,7 @@ void Resets(unit::Rng* rng, int bits) {
     r.Run(4);
     const uint64_t written = r.memory.written();
     r.Run(2000);
-    if (r.memory.written() != written || !r.sent.empty()) Fail("something survived RST#");
+    if (r.memory.written() != written || !r.sent.empty()) Fail("old state survived RST#");
     if (r.ReadConfig(hvia::kPciConfigBar1Offset) != 0) Fail("BAR 1 survives RST#");
     r.tx_next = r.rx_next = 0;
     r.Enumerate();

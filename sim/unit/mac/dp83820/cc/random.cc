@@ -184,7 +184,7 @@ class Episode : public Rig {
 
   void OnSent(Dp83820::Sent sent) override {
     auto it = std::find_if(sending_.begin(), sending_.end(), [](const Sending& s) { return !s.wire; });
-    if (it == sending_.end()) Fail("a frame of %zu bytes on the wire that nobody sent", sent.bytes.size());
+    if (it == sending_.end()) Fail("an unknown frame of %zu bytes on the wire", sent.bytes.size());
     it->wire = true;
     it->cut = sent.cut;
     Bytes want = it->bytes;
@@ -294,7 +294,7 @@ class Episode : public Rig {
       const uint32_t buffer = memory.Get(d + hvia::kMacDescriptorBufferAddressOffset), size = status & kSize;
       if (size > c_.rx_size) Fail("%" PRIu32 " bytes in a buffer of %" PRIu32, size, c_.rx_size);
       for (uint32_t i = size; i < c_.rx_size; ++i)
-        if (*memory.At(buffer + i) != kGuard) Fail("byte %" PRIu32 " behind the end of what was received was written", i);
+        if (*memory.At(buffer + i) != kGuard) Fail("byte %" PRIu32 " after the received frame was written", i);
       memory.TakeBack(buffer, c_.rx_size);
       memory.TakeBack(d + hvia::kMacDescriptorCommandStatusOffset, 8);
       partial_.insert(partial_.end(), memory.At(buffer), memory.At(buffer) + size);

@@ -100,7 +100,7 @@ class Rig {
   void Step(int64_t bound = INT64_MAX) {
     if (setup_.skip && chip.quiet() && bridge.quiet()) {
       const int64_t event = std::min(chip.NextEvent(), bound);
-      if (event == INT64_MAX) Fail("nothing will ever happen again");
+      if (event == INT64_MAX) Fail("waiting without a next event");
       const int64_t clocks = (event - now + kClock - 1) / kClock - 1;
       if (clocks > 0) {
         bus.Skip(static_cast<uint64_t>(clocks));

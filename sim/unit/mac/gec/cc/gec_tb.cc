@@ -270,7 +270,7 @@ class Bench {
       const bool out = seen.sent + dropped < tx_committed;
       if (out && top->next_deadline_o > top->timebase_i + kSlotClocks) Fail("a slot without a deadline: %" PRIu64 " at %" PRIu64, uint64_t{top->next_deadline_o}, uint64_t{top->timebase_i});
       if (unit::clocks() - begin > (frames + 2) * kSlotClocks) {
-        Fail("the MAC takes nothing and the engine waits: %" PRIu64 " committed, %" PRIu64 " sent, %" PRIu64 " dropped", tx_committed, seen.sent, dropped);
+        Fail("the MAC and the engine block each other: %" PRIu64 " committed, %" PRIu64 " sent, %" PRIu64 " dropped", tx_committed, seen.sent, dropped);
       }
     }
   }
@@ -478,7 +478,7 @@ class Bench {
       const bool end = top->trace_tx_event_o == hvia::kTraceEventMacTransmitEnd;
       if (!end && top->trace_tx_event_o != hvia::kTraceEventMacTransmitStart) Fail("transmit trace event %u", top->trace_tx_event_o);
       auto it = trace.find(top->trace_tx_seq_o);
-      if (it == trace.end()) Fail("transmit trace of sequence %u, which nobody sent", top->trace_tx_seq_o);
+      if (it == trace.end()) Fail("transmit trace of sequence %u, which was not sent", top->trace_tx_seq_o);
       if (it->second.vi != top->trace_tx_vi_o) Fail("transmit trace of VI %u, want %u", top->trace_tx_vi_o, it->second.vi);
       (end ? it->second.ends : it->second.starts)++;
       if (end && it->second.starts == 0) Fail("transmit trace: the end of frame %u before its start", top->trace_tx_seq_o);
@@ -614,7 +614,7 @@ class Bench {
       }
       size_t skipped = 0;
       for (;; skipped++) {
-        if (tx_expect.empty()) Fail("a frame of %zu bytes on the wire that nobody sent, or out of order, or changed (%zu skipped)", s.bytes.size(), skipped);
+        if (tx_expect.empty()) Fail("a frame of %zu bytes on the wire that is unknown, out of order or changed (%zu skipped)", s.bytes.size(), skipped);
         Frame f = tx_expect.front().bytes;
         if (f.size() < hvia::kMinFrame) f.resize(hvia::kMinFrame, 0);
         tx_expect.pop_front();
@@ -883,7 +883,7 @@ int main(int argc, char** argv) {
       // It is plugged in while RST# is low.
       for (int i = 0; b.top->mb_rst_no; i++) {
         b.Step(false);
-        if (i > 2000) Fail("the card does not look for a chip any more");
+        if (i > 2000) Fail("the card no longer polls for a chip");
       }
       b.chip_there = true;
     }

@@ -111,7 +111,7 @@ class Bench {
     const uint32_t valid = dut_.dst_valid_o, ready = dut_.src_ready_o;
     for (int i = 0; i < 20; i++) {
       Advance(true);
-      if (!Quiet(stall) || dut_.dst_valid_o != valid || dut_.src_ready_o != ready) unit::Fail("something moved while quiet");
+      if (!Quiet(stall) || dut_.dst_valid_o != valid || dut_.src_ready_o != ready) unit::Fail("a signal moved while quiet");
     }
     for (int i = 0; i < kLanes; i++) {
       if (!stall && !flight_[i].empty()) unit::Fail("lane %d is quiescent with %zu words inside", i, flight_[i].size());
@@ -138,7 +138,7 @@ class Bench {
     for (int i = 0; i < kLanes; i++) {
       if (((popped >> i) & 1) == 0) continue;
       if (!live) unit::Fail("lane %d: a word came out during reset", i);
-      if (flight_[i].empty()) unit::Fail("lane %d: word %06x came out of nothing", i, Sink(i));
+      if (flight_[i].empty()) unit::Fail("lane %d: word %06x came out but was not sent", i, Sink(i));
       if (flight_[i].front() != Sink(i)) unit::Fail("lane %d: word %06x came out, want %06x", i, Sink(i), flight_[i].front());
       flight_[i].pop_front();
       moved_[i]++;

@@ -63,10 +63,10 @@ class Bench {
     running_ = false;
     for (unsigned i = 0; !(top->quiet_o && order.empty()); i++) {
       Step();
-      if (i > 40000) Fail("does not come to rest: %zu VIs have something to say", order.size());
+      if (i > 40000) Fail("does not become idle: acknowledgements of %zu VIs are due", order.size());
     }
     for (unsigned v = 0; v < kVIs; v++) {
-      if (vi[v].due) Fail("VI %u has something to say, and all is quiescent", v);
+      if (vi[v].due) Fail("an acknowledgement of VI %u is due, and all is quiescent", v);
     }
     if (refusals != refusals_seen) Fail("%" PRIu64 " NAKs are counted, want %" PRIu64, refusals_seen, refusals);
     // Quiet is exact: asserted at once without offers. The lookup's result stays.
@@ -258,7 +258,7 @@ class Bench {
   // The next VI is offered, with its state when it left the list.
   void Leave(const Event& e) {
     Vi& x = vi[e.vi];
-    if (!x.due) Fail("VI %u is acknowledged, and has nothing to say", e.vi);
+    if (!x.due) Fail("an acknowledgement for VI %u that is not due", e.vi);
     if (!loose_[e.vi]) {
       for (unsigned v : order) {
         if (v == e.vi) break;

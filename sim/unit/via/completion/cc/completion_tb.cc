@@ -368,7 +368,7 @@ class Bench {
 
     bus->Sample(*top, kHigh);
     if (current) Advance();
-    else CHECK(!top->req_valid_o && !top->wvalid_o && !top->rready_o, "the bus is asked for nothing");
+    else CHECK(!top->req_valid_o && !top->wvalid_o && !top->rready_o, "an unexpected use of the bus");
 
     CheckCommand(was_idle);
     CheckSources(was_idle);
@@ -605,7 +605,7 @@ class Bench {
             "trace %u of VI %u, sequence %u; want %u, %u, %u", top->trace_event_o, top->trace_vi_o, top->trace_seq_o, trace->first, c.vi,
             trace->second);
     }
-    CHECK(top->done_valid_o == came.has_value(), "reported %d that something is in memory", top->done_valid_o);
+    CHECK(top->done_valid_o == came.has_value(), "done is reported %d", top->done_valid_o);
     if (came) CHECK(Name(top->done_kind_o, top->done_index_o) == *came, "reported for %u %u", top->done_kind_o, top->done_index_o);
   }
 

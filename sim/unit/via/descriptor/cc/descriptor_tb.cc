@@ -430,7 +430,7 @@ class Bench {
                 !dut_.rd_req_valid_o && !dut_.desc_valid_o && !dut_.wr_req_valid_o && !dut_.wvalid_o &&
                 !dut_.release_valid_o && !dut_.flushed_valid_o && !dut_.wr_valid_o && !dut_.rs_valid_o &&
                 !dut_.rxc_done_o && !dut_.txc_done_o,
-            "a block offers something while in reset");
+            "a block has an offer while in reset");
     }
     const uint8_t asked = dut_.rd_vi_o;
     dut_.clk_i = 1;
@@ -521,7 +521,7 @@ class Bench {
     if (manager_.step == 0) ExpectQuiet("receive descriptors wait for messages");
     rx_hold_ = false;
     while (Outstanding()) Clock();
-    ExpectQuiet("nothing is left to do");
+    ExpectQuiet("all work is done");
     for (int vi : used_) {
       for (int kind : {kSend, kReceive}) {
         const Queue& q = vis_[vi].queues[kind];
@@ -1528,7 +1528,7 @@ class Bench {
             commit_->vi, commit_->kind, commit_->va, commit_->handle);
     }
     if ((!commit_ || dut_.commit_fire_o) && !waits) {
-      CHECK(!dut_.db_wvalid_i || dut_.db_wready_o, "the target port waits for nothing");
+      CHECK(!dut_.db_wvalid_i || dut_.db_wready_o, "the target port stalls without a reason");
     }
     if (dut_.commit_fire_o) {
       CheckCommit(*commit_);
@@ -1570,7 +1570,7 @@ class Bench {
           kQueueNames[c.kind], c.vi);
     const bool resetting = v.State() == hvia::kVIStateFree;
     const int slot = resetting ? -1 : SlotAt(q, c.va);
-    CHECK(resetting || slot >= 0, "commit of %016" PRIx64 " on VI %d, which nobody posted", c.va, c.vi);
+    CHECK(resetting || slot >= 0, "commit of %016" PRIx64 " on VI %d, which was not posted", c.va, c.vi);
     if (overrun) {
       CHECK(dut_.overrun_vi_o == c.vi, "overrun of VI %u, want %d", dut_.overrun_vi_o, c.vi);
       Figure("overruns");
@@ -1614,7 +1614,7 @@ class Bench {
       const int vi = dut_.wake_vi_o;
       Vi& v = vis_[vi];
       CHECK(on_arrival_ && (woken_by_.wanted == vi || woken_by_.flushed == vi),
-            "VI %d becomes ready and nobody waits for its receive descriptor", vi);
+            "VI %d becomes ready without a wait for its receive descriptor", vi);
       CHECK(!v.queues[kReceive].queue.empty() && !v.held && !v.owed, "VI %d becomes ready without a receive descriptor to fetch", vi);
       Figure(woken_by_.wanted == vi ? "cover_woken_by_a_message" : "cover_woken_by_a_flush");
       Ready(vi, kReceive);
@@ -1687,7 +1687,7 @@ class Bench {
       Offer o{vi, q.queue.front(), false, q.seq};
       q.queue.pop_front();
       o.more = !q.queue.empty();
-      CHECK((dut_.offer_more_o >> kind & 1) == o.more, "VI %d: more is %d with %zu behind it in the %s queue", vi,
+      CHECK((dut_.offer_more_o >> kind & 1) == o.more, "VI %d: more is %d with %zu after it in the %s queue", vi,
             dut_.offer_more_o >> kind & 1, q.queue.size(), kQueueNames[kind]);
       if (kind == kReceive) {
         CHECK(!v.held || v.State() == hvia::kVIStateFree, "VI %d: a second receive descriptor is offered", vi);
@@ -2429,7 +2429,7 @@ class Bench {
                             !(link_ && link_->vi == vi) && !(release_ && *release_ == vi) &&
                             !(job_.step == kRxRelease && job_.vi == vi) && !dut_.clear_valid_i &&
                             !(dut_.wake_o && dut_.wake_vi_o == vi) && !(dut_.unhold_valid_i && dut_.unhold_vi_i == vi);
-    CHECK(!queue_idle || !dut_.queue_vi_busy_o, "work_queue: VI %d is busy with nothing", vi);
+    CHECK(!queue_idle || !dut_.queue_vi_busy_o, "work_queue: VI %d is busy without work", vi);
     if (queue_idle && receives) Figure("cover_receives_are_no_work");
 
     const bool fetch_work = (cur_.phase != Phase::kNone && cur_.vi == vi) || (link_ && link_->vi == vi) ||

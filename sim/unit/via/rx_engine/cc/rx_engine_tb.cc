@@ -1028,7 +1028,7 @@ class Bench {
 
   void SampleCompletion() {
     if (!top->cpl_valid_o || !top->cpl_ready_i) {
-      if (top->drop_valid_o) Fail("a place is emptied and nothing was completed");
+      if (top->drop_valid_o) Fail("a slot is emptied without a completion");
       return;
     }
     cpl_ready_ = false;
@@ -1259,7 +1259,7 @@ class Bench {
           phase_ = 2;
           calm_ = busy ? 0 : calm_ + 1;
           if (calm_ >= 2 && calm_ > hold_) {
-            if (hold_ == kLongHold && !top->quiet_o) Fail("not quiet while nothing is left to flush");
+            if (hold_ == kLongHold && !top->quiet_o) Fail("not quiet after the flush");
             FlushEnd();
           }
         } else {
@@ -1364,8 +1364,8 @@ class Bench {
       x.seen_told.pop_front();
       x.want_told.pop_front();
     }
-    if (!x.seen_told.empty()) Fail("VI %u: operation %u, number %08x is reported, and nothing happened", v, x.seen_told.front().op, x.seen_told.front().number);
-    if (!x.seen.empty()) Fail("VI %u: a completion that nobody waits for: descriptor %u status %08x", v, x.seen.front().seq, x.seen.front().status);
+    if (!x.seen_told.empty()) Fail("VI %u: operation %u, number %08x is reported without an event", v, x.seen_told.front().op, x.seen_told.front().number);
+    if (!x.seen.empty()) Fail("VI %u: an unexpected completion: descriptor %u status %08x", v, x.seen.front().seq, x.seen.front().status);
     if (!x.seen_async.empty()) Fail("VI %u: asynchronous error %u", v, x.seen_async.front());
   }
 

@@ -195,13 +195,13 @@ void SequenceWrap() {
   h.Send(2, kSend, 6);  // fffffffd .. 2
   h.Ack(2, 0xfffffffeu);
   h.Ack(2, 0u, hvia::kAcknowledgeCodeGap);  // fffffffe, ffffffff arrived, 0 is lost
-  h.Want(h.Job(2, 0, 0), "goes on from the missing frame");
+  h.Want(h.Job(2, 0, 0), "continues from the missing frame");
   for (uint32_t n = 0; n < 3; n++) h.Want(h.Sent(2, n, n == 2) == (n != 2), "and sends the rest");
   h.WantDone({}, "not complete before its last frame is acknowledged");
   h.Ack(2, 2);
   h.WantDone({}, "nor with the last frame missing");
   h.Ack(2, 3);
-  h.WantDone({0}, "complete behind the wrap");
+  h.WantDone({0}, "complete after the wrap");
   h.Want(h.top->next_deadline_o == kNever, "no timer is left");
 }
 
@@ -226,10 +226,10 @@ void RetryLimit() {
   h.Timeout();
   h.WantDone({kTransport}, "given up with the third timeout in a row");
   h.WantErrors({kConnectionLost}, "broken, once");
-  h.Want(h.NoJob() && !h.Open(2, kSend), "nothing goes any more");
+  h.Want(h.NoJob() && !h.Open(2, kSend), "nothing is sent any more");
   h.Want(h.top->next_deadline_o == kNever, "no timer is left");
   h.Flush(2);
-  h.WantDone({kFlushed}, "what came later is flushed");
+  h.WantDone({kFlushed}, "later messages are flushed");
   h.WantErrors({}, "without another word");
 }
 
@@ -292,7 +292,7 @@ void FramesAreLife() {
   h.WantErrors({}, "the peer lives");
   h.Alive(kVIs - 1);
   h.Timeout();
-  h.WantErrors({kConnectionLost}, "a frame of another VI says nothing");
+  h.WantErrors({kConnectionLost}, "a frame of another VI has no effect");
 }
 
 // The ledger also gives up a peer that lives and never answers.
@@ -361,7 +361,7 @@ void AnswerBeforeFence() {
   h.Connect(2, 100);
   h.Send(2, kRead);
   h.Want(!h.Open(2, kSend, 1, true), "a fenced message waits for the read");
-  h.Want(!h.Open(2, kSend), "and what is behind it");
+  h.Want(!h.Open(2, kSend), "and the message after it");
   h.Want(h.NoJob(), "nothing is to be sent");
   // The peer does the same: its request comes before its read response.
   h.Want(h.Request(2, 900), "its request has space");
@@ -373,14 +373,14 @@ void AnswerBeforeFence() {
   h.Want(h.Answered(2), "the answer is here");
   h.Want(h.Job(2, 1, 102), "the fenced message goes");
   h.Sent(2, 102, true);
-  h.Want(h.Job(2, 2, 103), "and the one behind it");
+  h.Want(h.Job(2, 2, 103), "and the one after it");
   h.Sent(2, 103, true);
   h.Ack(2, 104);
   h.WantDone({0, 0, 0}, "all complete");
 }
 
 void RefusalBehindRead() {
-  Hand h("NAK behind an unanswered read");
+  Hand h("NAK after an unanswered read");
   h.Connect(2, 100);
   h.Send(2, kRead);
   h.Send(2, kSend);
@@ -400,7 +400,7 @@ void RefusalBehindRead() {
 // A message fails in its retransmission although the peer has received it. Its mark waits for a
 // read.
 void MarkBehindRead() {
-  Hand h("a mark behind an unanswered read");
+  Hand h("a mark after an unanswered read");
   h.Connect(2, 100);
   h.Send(2, kRead);
   h.Send(2, kSend);
@@ -409,7 +409,7 @@ void MarkBehindRead() {
   h.Want(h.Job(2, 1, 101), "again");
   h.Led(kFail, 2, 1, 101, false, kProtection);
   h.Ack(2, 102);
-  h.Want(!h.Open(2, kSend) && h.NoJob(), "nothing is started behind it");
+  h.Want(!h.Open(2, kSend) && h.NoJob(), "nothing is started after it");
   h.WantDone({}, "it waits for its turn");
   h.Answered(2);
   h.WantDone({0, kProtection}, "which has come");
@@ -462,7 +462,7 @@ void FlushEverything() {
   h.Want(!h.Open(2, kRead), "the read limit");
   h.Want(!h.Open(2, kSend, 1, false, kFormat), "an error found before it was sent");
   h.Want(!h.Open(2, kUnreachable), "one that could not be reached");
-  h.Want(!h.Open(2, kSend), "one behind it");
+  h.Want(!h.Open(2, kSend), "one after it");
   h.Request(2, 7);
   h.top->cpl_ready_i = 0;
   h.Answered(2);      // also acknowledges the request
@@ -477,7 +477,7 @@ void FlushEverything() {
   h.Connect(2, 5000);
   h.Send(2, kSend);
   h.Ack(2, 5001);
-  h.WantDone({0}, "the next connection knows nothing of it");
+  h.WantDone({0}, "the next connection is not affected");
 }
 
 void GapOnce() {
@@ -495,7 +495,7 @@ void GapOnce() {
   h.Want(h.Job(2, 0, 101), "a timeout does");
   h.Sent(2, 101, false);
   h.Ack(2, 101, hvia::kAcknowledgeCodeGap);
-  h.Want(!h.Sent(2, 102, false), "and a report behind it");
+  h.Want(!h.Sent(2, 102, false), "and a report after it");
   h.Want(h.Job(2, 0, 101), "begins anew");
   for (uint32_t n = 101; n < 105; n++) h.Sent(2, n, n == 104);
   h.Ack(2, 105);
@@ -519,14 +519,14 @@ void MovingWindow() {
     h.Want(row(100) == frames, "half of it after each timeout, and as many as are acknowledged together at the least");
   }
   h.Ack(2, 104);
-  h.Want(h.Job(2, 0, 104), "goes on");
+  h.Want(h.Job(2, 0, 104), "continues");
   h.Want(row(104) == 5, "one more after a whole window");
   h.Ack(2, 107);
   h.Want(h.Job(2, 0, 109), "when half of it is open");
   h.Want(row(109) == 3, "as long as there is space");
   h.Ack(2, 109);
   h.Ack(2, 110);
-  h.Want(h.Job(2, 0, 112), "goes on");
+  h.Want(h.Job(2, 0, 112), "continues");
   h.Want(row(112) == 4, "one more after the next");
 }
 
@@ -539,7 +539,7 @@ void LateRefusal() {
   h.Ack(2, 101);
   h.WantDone({0}, "the first is complete");
   h.Ack(2, 100, hvia::kAcknowledgeCodeTransport);
-  h.WantDone({}, "nobody is marked for it");
+  h.WantDone({}, "no message is marked for it");
   h.WantErrors({kConnectionLost}, "the connection is lost at once");
   h.Flush(2);
   h.WantDone({kFlushed, kFlushed}, "the others are flushed");
@@ -558,7 +558,7 @@ void LateRefusalOfRead() {
   h.WantDone({kRdmaProtection}, "the other has the bit");
   h.WantErrors({kConnectionLost}, "the connection is lost");
   h.Flush(2);
-  h.WantDone({kFlushed}, "what is behind it is flushed");
+  h.WantDone({kFlushed}, "later messages are flushed");
 }
 
 void ReservedOperation() {
@@ -581,7 +581,7 @@ void SentBehindGoingBack() {
   h.Ack(2, 100, hvia::kAcknowledgeCodeGap);
   h.Want(!h.Sent(2, 102, false), "the message is dropped");
   h.Ack(2, 103);  // all three have arrived after all
-  h.Want(h.Job(2, 0, 103), "goes on behind the frame that was in flight");
+  h.Want(h.Job(2, 0, 103), "continues after the frame that was in flight");
   h.Sent(2, 103, true);
   h.Ack(2, 104);
   h.WantDone({0}, "complete");

@@ -325,7 +325,7 @@ class Model {
       if (x.armed) least = std::min(least, x.deadline);
     }
     if (!walking && top->next_deadline_o > least) Fail("a timer ends at %" PRIu64 ", the next deadline is %" PRIu64, least, static_cast<uint64_t>(top->next_deadline_o));
-    if (top->quiet_o && least == kNever && top->next_deadline_o != kNever) Fail("nothing is armed, and the next deadline is %" PRIu64, static_cast<uint64_t>(top->next_deadline_o));
+    if (top->quiet_o && least == kNever && top->next_deadline_o != kNever) Fail("no timer runs, and the next deadline is %" PRIu64, static_cast<uint64_t>(top->next_deadline_o));
     // An undisturbed walk finds the earliest deadline.
     if (was_walking && !walking && !walk_disturbed && top->next_deadline_o != least) Fail("a walk found %" PRIu64 ", the earliest deadline is %" PRIu64, static_cast<uint64_t>(top->next_deadline_o), least);
     if (was_walking && !walking) figures["walks"]++;
@@ -350,7 +350,7 @@ class Model {
       }
       resumed.reset();
     } else if (top->trace_valid_o) {
-      Fail("trace event %u of nothing", top->trace_event_o);
+      Fail("trace event %u without an event", top->trace_event_o);
     }
     rewound_next = rewound_now;
     rewound_now.reset();
@@ -473,10 +473,10 @@ class Model {
   void Patience() {
     for (uint8_t v : kVis) {
       Vi& x = vis[v];
-      if (x.armed && x.deadline + kPatience < now) Fail("the timer of VI %u ended at %" PRIu64 " and nobody looks", v, x.deadline);
-      if (x.may_finish != 0 && !(top->flush_i && top->receive_busy_i) && ++x.may_finish > now + kPatience) Fail("VI %u has something to complete and nothing happens", v);
+      if (x.armed && x.deadline + kPatience < now) Fail("the timer of VI %u ended at %" PRIu64 " without a timeout", v, x.deadline);
+      if (x.may_finish != 0 && !(top->flush_i && top->receive_busy_i) && ++x.may_finish > now + kPatience) Fail("VI %u does not complete its finished work", v);
       if (!x.live) x.may_send = 0;
-      if (x.may_send != 0 && !job && x.may_send + kPatience < now) Fail("VI %u has something to send and is not offered", v);
+      if (x.may_send != 0 && !job && x.may_send + kPatience < now) Fail("VI %u has frames to send and is not offered", v);
     }
   }
 
@@ -867,7 +867,7 @@ class Model {
       } else if (x.fate == kLost) {
         Lose(x);
       } else if (!x.ans.empty()) {
-        Fail("VI %u: nobody looks at its answers", x.index);
+        Fail("VI %u: its read responses stall", x.index);
       }
     } else if (state == kAnswer) {
       if (!x.running()) return;
@@ -884,9 +884,9 @@ class Model {
         figures["responses"]++;
       }
     } else {
-      if (!x.own.empty()) Fail("VI %u: nobody looks at its messages", x.index);
+      if (!x.own.empty()) Fail("VI %u: its messages stall", x.index);
       if (x.live && !x.broken && x.fate != kAlive) Lose(x);
-      else if (x.running() && !x.ans.empty()) Fail("VI %u: nobody looks at its answers", x.index);
+      else if (x.running() && !x.ans.empty()) Fail("VI %u: its read responses stall", x.index);
     }
   }
 

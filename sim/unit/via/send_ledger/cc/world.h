@@ -150,7 +150,7 @@ class World : public Model {
     std::fprintf(stderr, "now %" PRIu64 " next deadline %" PRIu64 " quiet %d engine %d fetched %zu job %d cpl %d ref %d unhold %d async %zu command %d rx %d jumps %" PRIu64 " timeouts %" PRIu64 "\n", now,
                  static_cast<uint64_t>(top->next_deadline_o), was_quiet, static_cast<int>(engine), fetched.size(), job.has_value(), cpl.has_value(), ref.has_value(),
                  unhold.has_value(), async.size(), static_cast<int>(command), static_cast<int>(rx), figures["jumps"], figures["timeouts"]);
-    Fail("not everything has come to an end");
+    Fail("some work did not end");
   }
 
   // ---- send queues
@@ -369,7 +369,7 @@ class World : public Model {
     }
     if (f.index != x.index_next || (f.index != 0 && f.m != x.receiving)) Fail("VI %u: number %u is frame %u of id %" PRIu64 ", frame %u was due", x.index, f.number, f.index, f.m->id, x.index_next);
     if (f.index == 0 && !f.m->response) {
-      if (f.m->id <= x.last_id) Fail("VI %u: message %" PRIu64 " behind %" PRIu64, x.index, f.m->id, x.last_id);
+      if (f.m->id <= x.last_id) Fail("VI %u: message %" PRIu64 " after %" PRIu64, x.index, f.m->id, x.last_id);
       x.last_id = f.m->id;
     }
     if (f.index == 0 && f.m->response && (x.answers_wanted.empty() || x.answers_wanted.front() != f.m)) Fail("VI %u: an answer that is not due", x.index);
@@ -686,7 +686,7 @@ class World : public Model {
       led_go = top->led_go_o && top->led_op_i != kFail;
       led_number = top->led_number_o;
       led_slot = top->led_slot_o;
-      if (led_op == kSent && led_go && top->led_last_i) Fail("go on behind the last frame");
+      if (led_op == kSent && led_go && top->led_last_i) Fail("go after the last frame");
       if (led_alone) figures["open_clocks"] = std::max(figures["open_clocks"], unit::clocks() - led_since);
       if (led_alone) figures["opens_measured"]++;
       figures["led_clocks"] = std::max(figures["led_clocks"], unit::clocks() - led_since);

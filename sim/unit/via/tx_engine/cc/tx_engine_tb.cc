@@ -1516,12 +1516,12 @@ class Bench {
     }
     if (top->txc_valid_o) acks_in_row_ = 0;
     if (top->txc_valid_o && top->txc_ready_i) {
-      if (!Message() || Current().answer) Fail("a chunk is asked for without a descriptor");
+      if (!Message() || Current().answer) Fail("a chunk is requested without a descriptor");
       const Plan& p = Current();
       chunk_++;
-      if (chunk_ > 0 && p.d.Read() && !p.early) Fail("a further chunk of a read is asked for");
-      if (chunk_bad_) Fail("chunk %u is asked for behind one that cannot be read", chunk_);
-      if (chunk_ >= static_cast<int>(p.Chunks())) Fail("chunk %u of %u is asked for", chunk_, p.Chunks());
+      if (chunk_ > 0 && p.d.Read() && !p.early) Fail("a further chunk of a read is requested");
+      if (chunk_bad_) Fail("chunk %u is requested after one that cannot be read", chunk_);
+      if (chunk_ >= static_cast<int>(p.Chunks())) Fail("chunk %u of %u is requested", chunk_, p.Chunks());
       if (current_ == kDescriptor && p.frames.empty() && !p.abort) Fail("a chunk of a descriptor that was rejected");
       if (top->txc_vi_o != p.d.vi || top->txc_handle_o != p.d.handle || top->txc_va_o != p.d.va + chunk_ * kChunk) {
         Fail("chunk at %" PRIx64 " handle %x VI %u, want %" PRIx64 " handle %x VI %u", top->txc_va_o, top->txc_handle_o,
@@ -1537,7 +1537,7 @@ class Bench {
     if (top->tx_wvalid_o) {
       const uint8_t vi = ack_open_ ? ack_open_->vi : Message() ? Current().d.vi : 0;
       const uint16_t seq = ack_open_ ? ack_open_->number : Message() ? Current().d.seq : 0;
-      if (!ack_open_ && (current_ == kNothing || (current_ == kKept && (ending_ || !asked_ || sent_open_)))) Fail("a beat that belongs to nothing");
+      if (!ack_open_ && (current_ == kNothing || (current_ == kKept && (ending_ || !asked_ || sent_open_)))) Fail("a beat without a frame");
       if (!ack_open_ && current_ == kDescriptor && Reliable(vi)) Fail("a frame of VI %u before the ledger was asked", vi);
       if (top->tx_wvi_o != vi || top->tx_wseq_o != seq) Fail("a beat of VI %u sequence %u", top->tx_wvi_o, top->tx_wseq_o);
       if (slots_ == 0) Fail("a beat without a slot");
@@ -1633,7 +1633,7 @@ class Bench {
   }
 
   void Complete() {
-    if (running.empty()) Fail("a completion that nobody waits for");
+    if (running.empty()) Fail("an unexpected completion");
     acks_in_row_ = 0;
     const Plan& p = running.front();
     const Descriptor& d = p.d;
@@ -1656,7 +1656,7 @@ class Bench {
       whole = false;
     }
     if (contexts[d.vi].state != hvia::kVIStateConnected && flushing_vi == d.vi && errors != hvia::kDescriptorStatusFlushedMask) {
-      Fail("a descriptor of VI %u completes with errors %08x behind one that was flushed", d.vi, errors);
+      Fail("a descriptor of VI %u completes with errors %08x after one that was flushed", d.vi, errors);
     }
     if (errors == hvia::kDescriptorStatusFlushedMask && d.vi == cut_vi) flushing_vi = d.vi;
     const uint32_t length = whole ? p.done : p.bytes;
@@ -1705,7 +1705,7 @@ class Bench {
     const bool must = handle || (desc && use_known_ && use_ == drain_handle && reads);
     const bool may = handle_may || (desc && use_known_ && use_ == drain_handle);
     if (must && !top->handle_busy_o) Fail("handle %x is not busy, and is in use", drain_handle);
-    if (!may && top->handle_busy_o) Fail("handle %x is busy, and nobody has translated by it", drain_handle);
+    if (!may && top->handle_busy_o) Fail("handle %x is busy without a translation", drain_handle);
     const bool over = top->tx_wabort_o || (top->tx_wvalid_o && top->tx_wready_i && top->tx_wlast_o);
     if (att.rsp_valid && att.rsp_err == hvia::kAttErrorNone) granted_ = true;
     if ((top->req_valid_o && bus.req_ready) || over) granted_ = false;
@@ -1827,7 +1827,7 @@ int main(int argc, char** argv) {
     }
     if (b.cut_seen == 0 || b.withdrawn_seen == 0) Fail("no message was cut off, or none lost its memory");
     if (b.unreachable_seen == 0 || b.untold_seen == 0 || b.behind_seen == 0) {
-      Fail("%" PRIu64 " descriptors could not be reached, %" PRIu64 " of reset VIs, %" PRIu64 " behind them", b.unreachable_seen,
+      Fail("%" PRIu64 " descriptors could not be reached, %" PRIu64 " of reset VIs, %" PRIu64 " after them", b.unreachable_seen,
            b.untold_seen, b.behind_seen);
     }
   }
