@@ -59,7 +59,7 @@ type Spec struct {
 	NoCheck bool     // leave assertions out (--no-assert)
 	Extra   []string // further Verilator arguments
 	Libs    []string // further linker arguments
-	Netlist bool     // build the netlist that Yosys makes of the RTL, without the checkers, whose names it lacks
+	Netlist bool     // build the netlist that Yosys makes of the RTL, without the checkers, which use names that it lacks
 	Objects bool     // keep the object files, so that a change of one C++ file compiles one file
 }
 

@@ -164,9 +164,9 @@ struct Outstanding {
   uint64_t issued;
 };
 
-class Bench {
+class Testbench {
  public:
-  Bench(uint64_t seed, int64_t core_period, bool skip, uint32_t straps)
+  Testbench(uint64_t seed, int64_t core_period, bool skip, uint32_t straps)
       : rng_(seed),
         params_(*hvia::FindProfile("hvia-ge")),
         core_period_(core_period),
@@ -577,9 +577,9 @@ int main(int argc, char** argv) {
     good_writes = number(argv[i], "+failwrites=", good_writes);
   }
   unit::ParseOptions(argc, argv);
-  auto bench = std::make_unique<Bench>(unit::options().seed, static_cast<int64_t>(unit::options().size), skip, straps);
-  bench->bus().good_reads = good_reads;
-  bench->bus().good_writes = good_writes;
-  bench->Serve();
+  auto testbench = std::make_unique<Testbench>(unit::options().seed, static_cast<int64_t>(unit::options().size), skip, straps);
+  testbench->bus().good_reads = good_reads;
+  testbench->bus().good_writes = good_writes;
+  testbench->Serve();
   return 0;
 }

@@ -45,9 +45,9 @@ class Memory : public hvia::HostMemoryPort {
   std::vector<uint8_t> bytes;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(const hvia::Params& params)
+  explicit Testbench(const hvia::Params& params)
       : rng(unit::options().seed), memory(&rng), bridge(&memory, hvia::HostBridgeTimingOf(params), static_cast<int>(params.SystemBusBits)),
         bus(static_cast<int>(params.SystemBusBits)), top(new Vbursts_tb), reads(static_cast<uint32_t>(params.DmaBurstBytes), true),
         writes(static_cast<uint32_t>(params.DmaBurstBytes), false) {
@@ -224,29 +224,29 @@ int main(int argc, char** argv) {
   const uint64_t jobs = unit::options().size;
   auto rate = [&](uint64_t frames, uint64_t clocks) { return frames * hvia::kMaxFrame * 1000000000 / (clocks * static_cast<uint64_t>(period)); };
   {
-    Bench b(params);
+    Testbench b(params);
     const uint64_t clocks = b.Jobs(jobs, 0);
     b.reads.Print("read", period);
     std::printf("read_frames_kb_per_s %" PRIu64 "\n", rate(jobs, clocks));
     if (b.writes.gaps() != 0) Fail("a write among reads");
   }
   {
-    Bench b(params);
+    Testbench b(params);
     const uint64_t clocks = b.Jobs(0, jobs);
     b.writes.Print("write", period);
     std::printf("write_frames_kb_per_s %" PRIu64 "\n", rate(jobs, clocks));
   }
   {
-    Bench b(params);
+    Testbench b(params);
     const uint64_t clocks = b.Jobs(jobs, jobs);
     std::printf("both_frames_kb_per_s %" PRIu64 "\n", rate(2 * jobs, clocks));
   }
-  Bench b(params);
+  Testbench b(params);
   for (int write = 0; write < 2; write++) {
     for (uint32_t bytes : {4u, 8u, 16u, 64u, 512u}) {
-      const Bench::Time first = b.Short(write, bytes);
+      const Testbench::Time first = b.Short(write, bytes);
       for (int i = 0; i < 10; i++) {
-        const Bench::Time t = b.Short(write, bytes);
+        const Testbench::Time t = b.Short(write, bytes);
         if (t.answer != first.answer || t.bus != first.bus) Fail("%u bytes take %" PRIu64 " clocks, then %" PRIu64, bytes, first.answer, t.answer);
       }
       std::printf("%s_%u_clocks %" PRIu64 "\n%s_%u_bus_clocks %" PRIu64 "\n", write ? "write" : "read", bytes, first.answer,

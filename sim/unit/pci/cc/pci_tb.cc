@@ -137,9 +137,9 @@ struct CoreWrite {
 
 uint32_t CoreValue(uint8_t bar, uint32_t address) { return (address * 2654435761u) ^ (bar ? 0x5bd1e995u : 0x1b873593u); }
 
-class Bench {
+class Testbench {
  public:
-  Bench(uint64_t seed, const hvia::HostBridgeTiming& timing) : rng{seed}, bridge(&memory, timing, g_bits), bus(g_bits), top(new Vpci_tb) {
+  Testbench(uint64_t seed, const hvia::HostBridgeTiming& timing) : rng{seed}, bridge(&memory, timing, g_bits), bus(g_bits), top(new Vpci_tb) {
     for (int i = 0; i < kRequesters; i++) {
       for (uint32_t b = 0; b < kRegionBytes; b++) {
         const uint8_t v = static_cast<uint8_t>(rng.Next());
@@ -750,7 +750,7 @@ class Bench {
 
 using Report = std::map<std::string, uint64_t>;
 
-void Totals(const Bench& b, Report* report) {
+void Totals(const Testbench& b, Report* report) {
   const auto& s = b.bus.statistics();
   for (const auto& [name, value] : std::initializer_list<std::pair<const char*, uint64_t>>{
            {"reads", b.reads_done}, {"writes", b.writes_done}, {"bytes", b.bytes_done}, {"read_errors", b.read_errors},
@@ -788,7 +788,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
     t.read_wait_every = static_cast<int>(rng.Below(9));
     t.write_wait_every = static_cast<int>(rng.Below(9));
     t.wait_clocks = 1 + static_cast<int>(rng.Below(4));
-    Bench b(seed + static_cast<uint64_t>(piece), t);
+    Testbench b(seed + static_cast<uint64_t>(piece), t);
     if (piece % 3 == 2) b.latency_timer = static_cast<uint8_t>(rng.Below(64));
     b.Boot(true);
     if (piece != 0) b.bridge.SetNoise(Noise(seed + static_cast<uint64_t>(piece)));
@@ -835,12 +835,12 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
 // Every alignment and every length, both directions. With `stride`, one in `stride` of these.
 void Sweep(uint64_t seed, uint64_t stride, Report* report) {
   for (int noisy = 0; noisy < 2; noisy++) {
-    Bench b(seed, hvia::HostBridgeTiming());
+    Testbench b(seed, hvia::HostBridgeTiming());
     b.Boot(true);
     if (noisy) b.bridge.SetNoise(Noise(seed));
     b.load.sweep = true;
     b.sweep_stride = static_cast<uint32_t>(stride);
-    while (b.sweep_next < Bench::kSweep) b.Step();
+    while (b.sweep_next < Testbench::kSweep) b.Step();
     b.Drain();
     if (noisy) Totals(b, report);
   }
@@ -848,7 +848,7 @@ void Sweep(uint64_t seed, uint64_t stride, Report* report) {
 
 // Master and target aborts are reported to their requester and in the status register.
 void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
-  Bench b(seed, hvia::HostBridgeTiming());
+  Testbench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);
   auto noise = Noise(seed);
   noise.target_abort = 100;
@@ -878,7 +878,7 @@ void Aborts(uint64_t seed, uint64_t clocks, Report* report) {
 // Parity errors are detected, counted and recorded. With parity response an address with an error
 // is not claimed.
 void Parity(uint64_t seed, uint64_t clocks, Report* report) {
-  Bench b(seed, hvia::HostBridgeTiming());
+  Testbench b(seed, hvia::HostBridgeTiming());
   b.Boot(false);
   auto noise = Noise(seed);
   noise.bad_parity = 50;
@@ -979,7 +979,7 @@ void Parity(uint64_t seed, uint64_t clocks, Report* report) {
 
 // Cases with exactly one right result.
 void Directed(uint64_t seed, uint64_t, Report* report) {
-  Bench b(seed, hvia::HostBridgeTiming());
+  Testbench b(seed, hvia::HostBridgeTiming());
   // Before memory is enabled only configuration space answers.
   HostCommand c;
   c.kind = HostCommand::kMemoryRead;
@@ -1092,7 +1092,7 @@ void Fairness(uint64_t seed, uint64_t clocks, Report* report) {
   for (int pass = 0; pass < 3; pass++) {
     const bool longest = pass == 2;
     unit::clocks() = 0;
-    Bench b(seed, longest ? hvia::HostBridgeTimingOf(hvia::kProfiles[0]) : hvia::HostBridgeTiming());
+    Testbench b(seed, longest ? hvia::HostBridgeTimingOf(hvia::kProfiles[0]) : hvia::HostBridgeTiming());
     b.Boot(true);
     b.load.short_requests = !longest;
     b.load.long_requests = longest;
@@ -1126,7 +1126,7 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
   constexpr int kTimes = 60;
   // Two requests of 512 unaligned bytes, a beat per clock. Requesters that pause take longer.
   constexpr uint64_t kLimit = 2 * (512 / kBytes + 1) + 16;
-  Bench b(seed, hvia::HostBridgeTiming());
+  Testbench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);
   b.bridge.SetNoise(Noise(seed));
   b.allow_target_abort = true;  // errors that the bus does not show
@@ -1175,7 +1175,7 @@ void BusMasterOff(uint64_t seed, uint64_t clocks, Report* report) {
 // RST# at any moment of heavy traffic. Afterwards the card starts as if new.
 void Reset(uint64_t seed, uint64_t clocks, Report* report) {
   const hvia::HostBridgeTiming t;
-  Bench b(seed, t);
+  Testbench b(seed, t);
   const int kTimes = 30;
   int on_bus = 0;
   for (int k = 0; k < kTimes; k++) {
@@ -1214,7 +1214,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
   for (int is_write = 0; is_write < 2; is_write++) {
     for (int requesters = 1; requesters <= 2; requesters++) {
       unit::clocks() = 0;
-      Bench b(seed, t);
+      Testbench b(seed, t);
       b.load.issue = 0;
       b.Boot(true);
       b.load.issue = 1000;
@@ -1227,7 +1227,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
       b.Drain();
     }
     // One dword on an idle bus, from its request to its end.
-    Bench b(seed, t);
+    Testbench b(seed, t);
     b.load.issue = 0;
     b.Boot(true);
     b.load.short_requests = true;
@@ -1263,7 +1263,7 @@ void Speed(uint64_t seed, uint64_t, Report* report) {
 // A core that exceeds its limit of 12 clocks: the host's read is retried and the late answer
 // dropped. Nothing hangs, and later reads are right. Requires a build without assertions.
 void LateCore(uint64_t seed, uint64_t clocks, Report* report) {
-  Bench b(seed, hvia::HostBridgeTiming());
+  Testbench b(seed, hvia::HostBridgeTiming());
   b.Boot(true);
   b.core_read_delay = 60;
   b.host_rate = 100;

@@ -32,9 +32,9 @@ struct Request {
   uint64_t asked = 0;          // clock of the first offer
 };
 
-class Bench {
+class Testbench {
  public:
-  Bench(uint64_t seed, uint64_t requests, bool slow)
+  Testbench(uint64_t seed, uint64_t requests, bool slow)
       : rng_(seed),
         params_(*hvia::FindProfile("hvia-ge")),
         slow_(slow),
@@ -300,7 +300,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
-  std::make_unique<Bench>(unit::options().seed, unit::options().size, false)->Run();
-  std::make_unique<Bench>(unit::options().seed, unit::options().size / 2, true)->Run();
+  std::make_unique<Testbench>(unit::options().seed, unit::options().size, false)->Run();
+  std::make_unique<Testbench>(unit::options().seed, unit::options().size / 2, true)->Run();
   return unit::Pass();
 }

@@ -60,9 +60,9 @@ struct Transfer {
   uint32_t index = 0;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vhvia_raw_port>()) {
+  explicit Testbench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vhvia_raw_port>()) {
     top->rst_ni = 1;
     top->eval();
     Reset();
@@ -391,44 +391,44 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench bench(unit::options().seed);
-  Rng& rng = bench.rng;
-  bench.ring[0].base = 0;
-  bench.ring[1].base = 2 * unit::kPage;
+  Testbench testbench(unit::options().seed);
+  Rng& rng = testbench.rng;
+  testbench.ring[0].base = 0;
+  testbench.ring[1].base = 2 * unit::kPage;
 
-  while (bench.posted < unit::options().size) {
-    bench.traffic = unit::kTraffic[rng.Below(5)];
-    if (rng.Chance(1, 8)) bench.NewRing(static_cast<int>(rng.Below(2)));
-    if (bench.ring[0].log2 == 0) bench.NewRing(0);
-    if (bench.ring[1].log2 == 0) bench.NewRing(1);
+  while (testbench.posted < unit::options().size) {
+    testbench.traffic = unit::kTraffic[rng.Below(5)];
+    if (rng.Chance(1, 8)) testbench.NewRing(static_cast<int>(rng.Below(2)));
+    if (testbench.ring[0].log2 == 0) testbench.NewRing(0);
+    if (testbench.ring[1].log2 == 0) testbench.NewRing(1);
     unsigned eager = static_cast<unsigned>(rng.Range(1, 16));
     for (uint64_t clocks = rng.Range(50, 3000); clocks > 0; clocks--) {
       for (int r = 0; r < 2; r++) {
-        while (rng.Chance(eager, 64)) bench.Post(r);
+        while (rng.Chance(eager, 64)) testbench.Post(r);
       }
-      bench.log2_junk = rng.Bits(8);
-      if (bench.bus->reads.fail_in == 0 && rng.Chance(1, 400)) bench.bus->reads.fail_in = static_cast<unsigned>(rng.Range(1, 4));
-      if (bench.bus->writes.fail_in == 0 && rng.Chance(1, 400)) bench.bus->writes.fail_in = static_cast<unsigned>(rng.Range(1, 4));
-      bench.Tick();
+      testbench.log2_junk = rng.Bits(8);
+      if (testbench.bus->reads.fail_in == 0 && rng.Chance(1, 400)) testbench.bus->reads.fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      if (testbench.bus->writes.fail_in == 0 && rng.Chance(1, 400)) testbench.bus->writes.fail_in = static_cast<unsigned>(rng.Range(1, 4));
+      testbench.Tick();
     }
-    if (rng.Chance(1, 6)) bench.Drain();
-    if (rng.Chance(1, 40)) bench.Burst();
+    if (rng.Chance(1, 6)) testbench.Drain();
+    if (rng.Chance(1, 40)) testbench.Burst();
     if (rng.Chance(1, 60)) {
-      bench.Reset();
-      bench.ring[0].base = 0;
-      bench.ring[1].base = 2 * unit::kPage;
+      testbench.Reset();
+      testbench.ring[0].base = 0;
+      testbench.ring[1].base = 2 * unit::kPage;
     }
   }
-  bench.Drain();
+  testbench.Drain();
   for (int n = 1; n <= 8; n++) {
-    std::printf("wraps_log2_%d %" PRIu64 "\nreturns_log2_%d %" PRIu64 "\n", n, bench.wraps[n], n, bench.returns[n]);
+    std::printf("wraps_log2_%d %" PRIu64 "\nreturns_log2_%d %" PRIu64 "\n", n, testbench.wraps[n], n, testbench.returns[n]);
   }
   std::printf("posted %" PRIu64 "\nfulls %" PRIu64 "\nsent %" PRIu64 "\nreceived %" PRIu64 "\nrefused_transmit %" PRIu64
               "\nrefused_receive %" PRIu64 "\nirqs %" PRIu64 "\nrestarts %" PRIu64 "\noffs %" PRIu64 "\nstale_uses %" PRIu64
               "\nfailed_reads %" PRIu64 "\nfailed_writes %" PRIu64 "\nbursts %" PRIu64 "\nresets %" PRIu64 "\nclocks %" PRIu64
               "\nquiet_clocks %" PRIu64 "\npassed 1\n",
-              bench.posted, bench.fulls, bench.taken[0], bench.taken[1], bench.refused[0], bench.refused[1], bench.irqs,
-              bench.restarts, bench.offs, bench.stale_uses, bench.failed_reads, bench.failed_writes, bench.bursts,
-              bench.resets, unit::clocks(), bench.quiet_clocks);
+              testbench.posted, testbench.fulls, testbench.taken[0], testbench.taken[1], testbench.refused[0], testbench.refused[1], testbench.irqs,
+              testbench.restarts, testbench.offs, testbench.stale_uses, testbench.failed_reads, testbench.failed_writes, testbench.bursts,
+              testbench.resets, unit::clocks(), testbench.quiet_clocks);
   return 0;
 }

@@ -40,9 +40,9 @@ struct Beat {
   uint32_t addr, data, be;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), top(std::make_unique<Vregisters_tb>()) {
+  explicit Testbench(uint64_t seed) : rng(seed), top(std::make_unique<Vregisters_tb>()) {
     // Power-up: a reset that is low from the start has no edge, so the clocks must apply it.
     // Assertions are off, because registers hold noise.
     Verilated::assertOn(false);
@@ -553,39 +553,39 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench bench(unit::options().seed);
-  Rng& rng = bench.rng;
+  Testbench testbench(unit::options().seed);
+  Rng& rng = testbench.rng;
   const std::string storm = Verilated::commandArgsPlusMatch("storm=");
-  if (!storm.empty()) bench.Storm(static_cast<unsigned>(std::stoul(storm.substr(storm.find('=') + 1))));
+  if (!storm.empty()) testbench.Storm(static_cast<unsigned>(std::stoul(storm.substr(storm.find('=') + 1))));
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
     constexpr uint32_t kEnd = hvia::kRegisterNotifyInfoOffset + 4;
     uint32_t addr = static_cast<uint32_t>(rng.Below(kEnd / 4)) * 4;
     // From a flood to rare events, so that the queue of errors is full, empty and in between.
-    if (rng.Chance(1, 100)) bench.async_every = static_cast<unsigned>(uint64_t{1} << rng.Below(10));
-    if (rng.Chance(1, 100)) bench.irq_every = static_cast<unsigned>(uint64_t{1} << rng.Range(3, 11));
-    if (rng.Chance(1, 50)) bench.DrainAsync();
+    if (rng.Chance(1, 100)) testbench.async_every = static_cast<unsigned>(uint64_t{1} << rng.Below(10));
+    if (rng.Chance(1, 100)) testbench.irq_every = static_cast<unsigned>(uint64_t{1} << rng.Range(3, 11));
+    if (rng.Chance(1, 50)) testbench.DrainAsync();
     bool bar = rng.Chance(1, 5);
     if (bar) addr = rng.Bits(18) * 4;
     else if (rng.Chance(1, 16)) addr = rng.Bits(14) * 4;
     if (rng.Bits(1)) {
-      bench.HostWrite(bar, addr, bar ? static_cast<unsigned>(rng.Range(1, 4)) : static_cast<unsigned>(rng.Range(1, 3)));
+      testbench.HostWrite(bar, addr, bar ? static_cast<unsigned>(rng.Range(1, 4)) : static_cast<unsigned>(rng.Range(1, 3)));
     } else {
-      bench.HostRead(bar, addr);
+      testbench.HostRead(bar, addr);
     }
-    for (uint64_t k = rng.Below(4); k > 0; k--) bench.Tick();
-    if (rng.Chance(1, 500)) bench.CheckCounters();
-    if (rng.Chance(1, 500)) bench.SoftReset();
-    if (rng.Chance(1, 1000)) bench.PinReset();
+    for (uint64_t k = rng.Below(4); k > 0; k--) testbench.Tick();
+    if (rng.Chance(1, 500)) testbench.CheckCounters();
+    if (rng.Chance(1, 500)) testbench.SoftReset();
+    if (rng.Chance(1, 1000)) testbench.PinReset();
   }
-  bench.CheckCounters();
+  testbench.CheckCounters();
   std::printf("writes %" PRIu64 "\nreads %" PRIu64 "\ncommands %" PRIu64 "\nignored %" PRIu64 "\ndoorbell_writes %" PRIu64
               "\ndropped %" PRIu64 "\ncounted %" PRIu64 "\nsoft_resets %" PRIu64 "\npin_resets %" PRIu64 "\nclocks %" PRIu64
               "\nasync_kept %" PRIu64 "\nasync_dropped %" PRIu64 "\nasync_taken %" PRIu64 "\nasync_none %" PRIu64
               "\nasync_overflow %" PRIu64 "\nasync_marks %" PRIu64 "\nasync_room %" PRIu64 "\nasync_late %" PRIu64
               "\narmings %" PRIu64 "\nhalf_armings %" PRIu64 "\ninfo_reads %" PRIu64 "\npassed 1\n",
-              bench.writes, bench.reads, bench.commands, bench.ignored, bench.doorbell_writes, bench.dropped, bench.counted,
-              bench.soft_resets, bench.pin_resets, unit::clocks(), bench.async_kept, bench.async_dropped, bench.async_taken, bench.async_none,
-              bench.async_overflow, bench.async_marks, bench.async_room, bench.async_late, bench.armings, bench.half_armings, bench.info_reads);
+              testbench.writes, testbench.reads, testbench.commands, testbench.ignored, testbench.doorbell_writes, testbench.dropped, testbench.counted,
+              testbench.soft_resets, testbench.pin_resets, unit::clocks(), testbench.async_kept, testbench.async_dropped, testbench.async_taken, testbench.async_none,
+              testbench.async_overflow, testbench.async_marks, testbench.async_room, testbench.async_late, testbench.armings, testbench.half_armings, testbench.info_reads);
   return 0;
 }

@@ -181,9 +181,9 @@ struct Command {
   std::array<uint32_t, 8> payload{};
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vvi_manager_tb>()) {
+  explicit Testbench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vvi_manager_tb>()) {
     top->rst_ni = 1;
     top->eval();
     Reset();
@@ -698,36 +698,36 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench bench(unit::options().seed);
+  Testbench testbench(unit::options().seed);
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
-    bench.traffic = unit::kTraffic[bench.rng.Below(5)];
-    if (bench.rng.Chance(1, 64)) {
+    testbench.traffic = unit::kTraffic[testbench.rng.Below(5)];
+    if (testbench.rng.Chance(1, 64)) {
       // A misaligned address starts nothing and is counted.
-      bench.bads = bench.goods = bench.irqs = 0;
-      bench.traces.clear();
-      bench.top->cmd_valid_i = 1;
-      bench.top->cmd_addr_i = static_cast<uint32_t>(bench.rng.Below(1000)) * 64 + static_cast<uint32_t>(bench.rng.Range(1, 63));
-      bench.Tick();
-      bench.top->cmd_valid_i = 0;
-      bench.Idle(20);
-      if (bench.bads != 1 || bench.goods || bench.irqs || !bench.traces.empty() || bench.top->cmd_busy_o || !bench.bus->reads.Idle()) {
+      testbench.bads = testbench.goods = testbench.irqs = 0;
+      testbench.traces.clear();
+      testbench.top->cmd_valid_i = 1;
+      testbench.top->cmd_addr_i = static_cast<uint32_t>(testbench.rng.Below(1000)) * 64 + static_cast<uint32_t>(testbench.rng.Range(1, 63));
+      testbench.Tick();
+      testbench.top->cmd_valid_i = 0;
+      testbench.Idle(20);
+      if (testbench.bads != 1 || testbench.goods || testbench.irqs || !testbench.traces.empty() || testbench.top->cmd_busy_o || !testbench.bus->reads.Idle()) {
         Fail("a misaligned command address was not rejected");
       }
-      bench.misaligned++;
+      testbench.misaligned++;
     }
-    unsigned fail_read = bench.rng.Chance(1, 12) ? bench.rng.Range(1, 4) : 0;
-    bench.Run(bench.Random(), fail_read, bench.rng.Chance(1, 40));
-    if (bench.rng.Chance(1, 100)) bench.Interrupt(bench.Random());
+    unsigned fail_read = testbench.rng.Chance(1, 12) ? testbench.rng.Range(1, 4) : 0;
+    testbench.Run(testbench.Random(), fail_read, testbench.rng.Chance(1, 40));
+    if (testbench.rng.Chance(1, 100)) testbench.Interrupt(testbench.Random());
   }
-  for (unsigned op = 0; op <= Bench::kOpcodes; op++) {
+  for (unsigned op = 0; op <= Testbench::kOpcodes; op++) {
     for (unsigned s = 0; s < 8; s++) {
-      if (bench.seen[op][s]) std::printf("op%u_status%u %" PRIu64 "\n", op, s, bench.seen[op][s]);
+      if (testbench.seen[op][s]) std::printf("op%u_status%u %" PRIu64 "\n", op, s, testbench.seen[op][s]);
     }
   }
   std::printf("holds %" PRIu64 "\nresets %" PRIu64 "\nmisaligned %" PRIu64 "\nfailed_writes %" PRIu64 "\nclocks %" PRIu64
               "\nquiet_clocks %" PRIu64 "\nupdates %" PRIu64 "\npassed 1\n",
-              bench.holds, bench.resets, bench.misaligned, bench.failed_writes, unit::clocks(), bench.quiet_clocks,
-              bench.table->operations);
+              testbench.holds, testbench.resets, testbench.misaligned, testbench.failed_writes, unit::clocks(), testbench.quiet_clocks,
+              testbench.table->operations);
   return 0;
 }

@@ -31,9 +31,9 @@ struct Job {
   uint8_t access = 0;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed)
+  explicit Testbench(uint64_t seed)
       : rng(seed), memory(kPages, &rng), shadow(memory.bytes), pool(0, kPages, &rng), rbus(&memory, &rng, TB_MaxOutstanding),
         wbus(&memory, &rng, TB_MaxOutstanding), ratt(&rng), watt(&rng), top(new Vdma_tb) {
     // Three regions: one page, a few pages, and one at the top of the address space.
@@ -374,7 +374,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv, 0);
-  Bench b(unit::options().seed);
+  Testbench b(unit::options().seed);
 
   // Every difficult offset and length.
   const Region& big = b.ratt.regions.at(0x400004);

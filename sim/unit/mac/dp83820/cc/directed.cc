@@ -5,7 +5,7 @@
 
 #include "sim/unit/mac/dp83820/cc/rig.h"
 
-namespace bench {
+namespace testbench {
 namespace {
 
 constexpr uint8_t kStation[6] = {0x02, 0x48, 0x56, 0x49, 0x41, 0x07};
@@ -697,4 +697,4 @@ void Directed(unit::Rng* rng, int bits) {
   Resets(rng, bits);
 }
 
-}  // namespace bench
+}  // namespace testbench

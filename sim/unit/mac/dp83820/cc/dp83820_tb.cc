@@ -21,9 +21,9 @@ void Speed() {
   for (int bits : {32, 64}) {
     constexpr int64_t kGigabit = 8'000, kFaster = 1'000;  // ps per byte
     constexpr uint64_t kLine = 50;                        // frames
-    const bench::Speeds out = bench::Measure(bits, true, false, kLine, kGigabit), in = bench::Measure(bits, false, true, kLine, kGigabit),
-                        both = bench::Measure(bits, true, true, kLine, kGigabit), read = bench::Measure(bits, true, false, kLine, kFaster),
-                        write = bench::Measure(bits, false, true, kLine, kFaster);
+    const testbench::Speeds out = testbench::Measure(bits, true, false, kLine, kGigabit), in = testbench::Measure(bits, false, true, kLine, kGigabit),
+                        both = testbench::Measure(bits, true, true, kLine, kGigabit), read = testbench::Measure(bits, true, false, kLine, kFaster),
+                        write = testbench::Measure(bits, false, true, kLine, kFaster);
     const std::string w = "_" + std::to_string(bits);
     Print(("read_burst_tenths" + w).c_str(), Tenths(read.read_burst));
     Print(("write_burst_tenths" + w).c_str(), Tenths(write.write_burst));
@@ -45,14 +45,14 @@ void Speed() {
 int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
   unit::Rng rng(unit::options().seed);
-  for (int bits : {32, 64}) bench::Directed(&rng, bits);
+  for (int bits : {32, 64}) testbench::Directed(&rng, bits);
   Speed();
-  bench::Totals totals, skipping;
+  testbench::Totals totals, skipping;
   for (uint64_t i = 0; i < unit::options().size; ++i) {
     const uint64_t seed = rng.Next();
-    const uint64_t digest = bench::RunEpisode(seed, false, kFrames, &totals);
+    const uint64_t digest = testbench::RunEpisode(seed, false, kFrames, &totals);
     // Repeats every fourth episode without its idle clocks.
-    if (i % 4 == 0 && bench::RunEpisode(seed, true, kFrames, &skipping) != digest)
+    if (i % 4 == 0 && testbench::RunEpisode(seed, true, kFrames, &skipping) != digest)
       unit::Fail("skipping idle clocks changes episode %" PRIu64 " (its seed %" PRIu64 ")", i, seed);
   }
   Print("sent", totals.sent);

@@ -6,7 +6,7 @@
 
 #include "sim/unit/mac/dp83820/cc/rig.h"
 
-namespace bench {
+namespace testbench {
 namespace {
 
 constexpr uint8_t kStation[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
@@ -385,4 +385,4 @@ uint64_t RunEpisode(uint64_t seed, bool skip, uint64_t frames, Totals* totals) {
   return Episode(c, &rng, frames).Go(totals);
 }
 
-}  // namespace bench
+}  // namespace testbench

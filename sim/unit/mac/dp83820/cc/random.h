@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace bench {
+namespace testbench {
 
 // Totals of the episodes.
 struct Totals {
@@ -14,4 +14,4 @@ struct Totals {
 // observations and their times. `skip` skips idle clocks, which must not change the digest.
 uint64_t RunEpisode(uint64_t seed, bool skip, uint64_t frames, Totals* totals);
 
-}  // namespace bench
+}  // namespace testbench

@@ -15,7 +15,7 @@
 #include "sim/model/host_bridge.h"
 #include "sim/model/pci_bus.h"
 
-namespace bench {
+namespace testbench {
 
 using hvia::Dp83820;
 using hvia::HostBridge;
@@ -244,4 +244,4 @@ inline Bytes RandomFrame(unit::Rng* rng, const uint8_t* destination, size_t byte
 // Directed tests each behaviour of the chip separately.
 void Directed(unit::Rng* rng, int bits);
 
-}  // namespace bench
+}  // namespace testbench

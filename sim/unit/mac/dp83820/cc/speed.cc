@@ -7,7 +7,7 @@
 
 #include "sim/unit/mac/dp83820/cc/rig.h"
 
-namespace bench {
+namespace testbench {
 namespace {
 
 constexpr uint8_t kStation[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
@@ -149,4 +149,4 @@ Speeds Measure(int bits, bool transmit, bool receive, uint64_t frames, int64_t b
   return Line(bits, transmit, receive, byte_time).Go(frames);
 }
 
-}  // namespace bench
+}  // namespace testbench

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace bench {
+namespace testbench {
 
 // Speeds in bus clocks, means over many frames.
 struct Speeds {
@@ -17,4 +17,4 @@ struct Speeds {
 // and a frame on the wire are faster than the bus, bursts never wait for a FIFO.
 Speeds Measure(int bits, bool transmit, bool receive, uint64_t frames, int64_t byte_time);
 
-}  // namespace bench
+}  // namespace testbench

@@ -62,9 +62,9 @@ struct Use {
   bool kick_or_configuration;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), top(new Vhvia_gec), bus(kBusBits) {
+  explicit Testbench(uint64_t seed) : rng(seed), top(new Vhvia_gec), bus(kBusBits) {
     station = {0x02, 0x11, 0x22, 0x33, 0x44, 0x55};
   }
 
@@ -244,7 +244,7 @@ class Bench {
   }
 
   // Injects one fault during traffic and waits until the card has recovered.
-  void PlantFault(Fault f) {
+  void InjectFault(Fault f) {
     const uint64_t before = errors;
     fault = f;
     const uint64_t begin = unit::clocks();
@@ -262,7 +262,7 @@ class Bench {
 
   // Sends frames to a chip that does not take them. Each wait for a slot ends. The frames in the
   // slots are dropped and counted. Only frames that the chip held may be lost besides.
-  void SendInVain(uint64_t frames) {
+  void SendUndelivered(uint64_t frames) {
     const uint64_t begin = unit::clocks();
     tx_left = frames;
     while (tx_left > 0 || !building_.empty() || seen.sent + dropped < tx_committed) {
@@ -287,10 +287,10 @@ class Bench {
     lossy = full_frames = nice = true;
     const uint64_t had = dropped;
     Link(false);
-    SendInVain(24);
+    SendUndelivered(24);
     if (dropped == had) Fail("24 full frames without a link, and none was dropped");
     // When the chip is full, the last single frame stays alone in the slots.
-    for (const uint64_t pairs = dropped; dropped == pairs;) SendInVain(1);
+    for (const uint64_t pairs = dropped; dropped == pairs;) SendUndelivered(1);
     Link(true);
     Drain();
     // No frame is lost after this.
@@ -809,7 +809,7 @@ uint64_t Period(const std::vector<uint64_t>& at) {
 
 // Full frames at both clocks of the profile, with the real speed of the wire and the chip's wait
 // states.
-void Measure(Bench* b) {
+void Measure(Testbench* b) {
   const auto& params = hvia::kProfiles[0];
   constexpr uint64_t kFrames = 60;
   uint64_t result[4] = {};
@@ -844,7 +844,7 @@ void Measure(Bench* b) {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv, 0);
-  Bench b(unit::options().seed);
+  Testbench b(unit::options().seed);
   auto& rng = b.rng;
   const uint64_t rounds = unit::options().size;
   uint64_t frames = 0, good = 0, overruns = 0, faults = 0, disconnects = 0, dropped = 0;
@@ -877,7 +877,7 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 2000; i++) b.Step(false);
       if (b.top->mac_ready_o || b.errors != 0) Fail("ready %d, %" PRIu64 " errors without a chip", b.top->mac_ready_o, b.errors);
       if (b.resets_of_chip < 10) Fail("a chip that is not there was reset %" PRIu64 " times only", b.resets_of_chip);
-      b.SendInVain(4);  // an even number, so that the ring is at its first slot again
+      b.SendUndelivered(4);  // an even number, so that the ring is at its first slot again
       if (b.seen.sent != 0) Fail("%" PRIu64 " frames sent without a chip", b.seen.sent);
       b.tx_expect.clear();
       // It is plugged in while RST# is low.
@@ -951,7 +951,7 @@ int main(int argc, char** argv) {
       b.tx_left = b.rx_left = 20;
       static const Fault kinds[] = {Fault::kDataParity, Fault::kAddressParity, Fault::kNobody, Fault::kStatus, Fault::kStray, Fault::kFreeze};
       for (unsigned i = 0; i < 2; i++) {
-        b.PlantFault(kinds[(round / 2 * 2 + i) % 6]);
+        b.InjectFault(kinds[(round / 2 * 2 + i) % 6]);
         faults++;
       }
       b.FinishFaults();

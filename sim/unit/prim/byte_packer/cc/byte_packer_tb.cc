@@ -22,9 +22,9 @@ struct Beat {
 
 using unit::Traffic;
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), top(new Vhvia_byte_packer) {
+  explicit Testbench(uint64_t seed) : rng(seed), top(new Vhvia_byte_packer) {
     top->rst_ni = 0;
     top->clear_i = 0;
     top->in_valid_i = 0;
@@ -173,19 +173,19 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv, 0);
-  Bench bench(unit::options().seed);
+  Testbench testbench(unit::options().seed);
 
   // Every pair of beats at every lane.
   for (unsigned lane = 0; lane < kBytes; lane++) {
     for (unsigned o1 = 0; o1 < kBytes; o1++) {
       for (unsigned n1 = 0; n1 <= kBytes - o1; n1++) {
-        bench.Packet(lane, {{bench.rng.Next() & Bench::Mask(), o1, n1, true}}, {0, 0});
+        testbench.Packet(lane, {{testbench.rng.Next() & Testbench::Mask(), o1, n1, true}}, {0, 0});
         for (unsigned o2 = 0; o2 < kBytes; o2++) {
           for (unsigned n2 = 0; n2 <= kBytes - o2; n2++) {
-            bench.Packet(lane,
-                         {{bench.rng.Next() & Bench::Mask(), o1, n1, false},
-                          {bench.rng.Next() & Bench::Mask(), o2, n2, true}},
-                         {0, bench.rng.Bits(1)});
+            testbench.Packet(lane,
+                         {{testbench.rng.Next() & Testbench::Mask(), o1, n1, false},
+                          {testbench.rng.Next() & Testbench::Mask(), o2, n2, true}},
+                         {0, testbench.rng.Bits(1)});
           }
         }
       }
@@ -195,17 +195,17 @@ int main(int argc, char** argv) {
   // A beat per clock at every lane.
   for (unsigned lane = 0; lane < kBytes; lane++) {
     std::vector<Beat> beats;
-    for (unsigned i = 0; i < 100; i++) beats.push_back({bench.rng.Next() & Bench::Mask(), 0, kBytes, i == 99});
-    uint64_t clocks = bench.Packet(lane, beats, {0, 0});
+    for (unsigned i = 0; i < 100; i++) beats.push_back({testbench.rng.Next() & Testbench::Mask(), 0, kBytes, i == 99});
+    uint64_t clocks = testbench.Packet(lane, beats, {0, 0});
     if (clocks != 100 + (lane != 0)) Fail("100 full beats at lane %u took %" PRIu64 " clocks", lane, clocks);
   }
 
   for (uint64_t i = 0; i < unit::options().size; i++) {
-    std::vector<Beat> beats = bench.RandomPacket();
-    if (bench.rng.Chance(1, 16)) bench.Abandon(beats);
-    bench.Packet(bench.rng.Below(kBytes), beats, unit::kTraffic[i % 5]);
+    std::vector<Beat> beats = testbench.RandomPacket();
+    if (testbench.rng.Chance(1, 16)) testbench.Abandon(beats);
+    testbench.Packet(testbench.rng.Below(kBytes), beats, unit::kTraffic[i % 5]);
   }
-  std::printf("packets %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\npassed 1\n", bench.packets, bench.bytes,
+  std::printf("packets %" PRIu64 "\nbytes %" PRIu64 "\nclocks %" PRIu64 "\npassed 1\n", testbench.packets, testbench.bytes,
               unit::clocks());
   return 0;
 }

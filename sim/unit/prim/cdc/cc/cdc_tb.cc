@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kLanes = 3;
 
-class Bench {
+class Testbench {
  public:
-  Bench(uint64_t seed, uint64_t words) : rng_(seed), wanted_(words) {
+  Testbench(uint64_t seed, uint64_t words) : rng_(seed), wanted_(words) {
     context_.randSeed(static_cast<int>(rng_.Bits(31)));
     context_.randReset(2);
   }
@@ -197,6 +197,6 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::ParseOptions(argc, argv);
-  std::make_unique<Bench>(unit::options().seed, unit::options().size)->Run();
+  std::make_unique<Testbench>(unit::options().seed, unit::options().size)->Run();
   return 0;
 }

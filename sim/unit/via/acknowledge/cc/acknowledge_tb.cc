@@ -36,9 +36,9 @@ struct Event {
   uint32_t number = 0;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), top(new Vhvia_acknowledge) {
+  explicit Testbench(uint64_t seed) : rng(seed), top(new Vhvia_acknowledge) {
     top->rst_ni = 0;
     top->clk_i = 0;
     for (int i = 0; i < 5; i++) Step();
@@ -294,7 +294,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench b(unit::options().seed);
+  Testbench b(unit::options().seed);
   const uint64_t size = unit::options().size;
   for (uint64_t i = 0; i < size; i++) {
     for (int n = 0; n < 10; n++) b.Round(2000);

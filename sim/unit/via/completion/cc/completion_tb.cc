@@ -87,9 +87,9 @@ struct Rates {
   unsigned vis = 8, queues = 8;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vcompletion_tb>()) {
+  explicit Testbench(uint64_t seed) : rng(seed), memory(kPages, &rng), top(std::make_unique<Vcompletion_tb>()) {
     for (unsigned i = 0; i < kAreas; i++) free_areas.push_back(i);
     top->rst_ni = 1;
     top->eval();
@@ -707,12 +707,12 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench bench(unit::options().seed);
-  Rng& rng = bench.rng;
+  Testbench testbench(unit::options().seed);
+  Rng& rng = testbench.rng;
 
   for (uint64_t epoch = 0; epoch < unit::options().size; epoch++) {
-    bench.traffic = unit::kTraffic[rng.Below(5)];
-    Rates& r = bench.rates;
+    testbench.traffic = unit::kTraffic[rng.Below(5)];
+    Rates& r = testbench.rates;
     r = Rates();
     const unsigned load = 1u << rng.Range(3, 10);
     for (auto& o : r.offer) o = rng.Chance(1, 4) ? 0 : rng.Range(1, load);
@@ -728,33 +728,33 @@ int main(int argc, char** argv) {
     r.log2 = rng.Chance(1, 8) ? hvia::kCompletionQueueMaxLog2 : rng.Range(1, 4);
     r.vis = rng.Range(1, 16);
     r.queues = rng.Chance(1, 8) ? kQueues : rng.Range(1, 8);
-    for (uint64_t clocks = rng.Range(500, 3000); clocks > 0; clocks--) bench.Tick();
-    if (rng.Chance(1, 4)) bench.Reset();
-    else if (rng.Bits(1)) bench.Settle();
+    for (uint64_t clocks = rng.Range(500, 3000); clocks > 0; clocks--) testbench.Tick();
+    if (rng.Chance(1, 4)) testbench.Reset();
+    else if (rng.Bits(1)) testbench.Settle();
   }
 
   // The longest ring for three rounds, and a short one until its 16-bit count has wrapped.
   const bool whole = unit::options().size >= 100;
   for (unsigned log2 : {size_t{hvia::kCompletionQueueMaxLog2}, size_t{2}}) {
-    bench.Reset();
-    bench.traffic = unit::kTraffic[0];
-    bench.rates = Rates();
-    bench.rates.vis = 2;
-    bench.rates.queues = 1;
-    bench.Give(kCreate, kQueues - 1, log2, false);
-    bench.orders = {0, kVIs - 1};
-    for (int i = 0; i < 4; i++) bench.Tick();
-    for (auto& o : bench.rates.offer) o = 1024;
-    bench.rates.take = 1024;
-    bench.rates.publish = 16;
+    testbench.Reset();
+    testbench.traffic = unit::kTraffic[0];
+    testbench.rates = Rates();
+    testbench.rates.vis = 2;
+    testbench.rates.queues = 1;
+    testbench.Give(kCreate, kQueues - 1, log2, false);
+    testbench.orders = {0, kVIs - 1};
+    for (int i = 0; i < 4; i++) testbench.Tick();
+    for (auto& o : testbench.rates.offer) o = 1024;
+    testbench.rates.take = 1024;
+    testbench.rates.publish = 16;
     const uint64_t goal = !whole ? 100 : log2 == 2 ? 65536 + 100 : 3u << log2;
     const uint64_t limit = unit::clocks() + goal * 100;
-    while (bench.rings[kQueues - 1].tail < goal) {
+    while (testbench.rings[kQueues - 1].tail < goal) {
       CHECK(unit::clocks() < limit, "%" PRIu64 " entries are not written by clock %" PRIu64, goal, limit);
-      bench.Tick();
+      testbench.Tick();
     }
-    bench.Settle();
+    testbench.Settle();
   }
-  bench.figures["clocks"] = unit::clocks();
-  return unit::Pass(bench.figures);
+  testbench.figures["clocks"] = unit::clocks();
+  return unit::Pass(testbench.figures);
 }

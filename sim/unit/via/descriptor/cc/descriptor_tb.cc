@@ -33,7 +33,7 @@
 #include "sim/gen/hvia_layout.h"
 #include "sim/gen/hvia_params.h"
 
-namespace bench {
+namespace testbench {
 namespace {
 
 constexpr int kVis = unit::kVIs;
@@ -195,9 +195,9 @@ struct Transmit {
   bool unreachable;  // no completion
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed) : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2) {
+  explicit Testbench(uint64_t seed) : rng_(seed), depth_(1u << hvia::FindProfile("hvia-ge")->QueueDepthLog2) {
     Verilated::randSeed(static_cast<int>(rng_.Next() >> 33));
   }
 
@@ -2165,7 +2165,7 @@ class Bench {
     p->handle = cur_.handle;
     p->seq = cur_.seq;
     p->head = p->chunk = cur_.bytes;
-    p->status = bench::Check(cur_.bytes, true, cur_.state, cur_.reliable);
+    p->status = testbench::Check(cur_.bytes, true, cur_.state, cur_.reliable);
     Figure("stored");
     arrived_clock_ = unit::clocks();
     if (cur_.entry.slot < 0) return;
@@ -2200,7 +2200,7 @@ class Bench {
     if (c.entry.slot < 0 || c.unreachable) return;
     const int kind = vis_[c.vi].queues[kSend].slots[c.entry.slot].kind;
     if (c.state == hvia::kVIStateConnected) {
-      CHECK(bench::Check(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the testbench's two opinions differ",
+      CHECK(testbench::Check(c.bytes, false, c.state, c.reliable) == KindStatus(kind, false, c.reliable), "%s: the testbench's two opinions differ",
             KindName(kind));
       Figure(std::string("cover_kind_") + KindName(kind));
       if (c.reliable && IsRead(kind)) Figure(std::string("cover_reliable_") + KindName(kind));
@@ -2223,7 +2223,7 @@ class Bench {
           "descriptor of VI %u, sequence %u at %08x, want VI %d, %u, %08x", dut_.desc_vi_o, dut_.desc_seq_o,
           dut_.desc_pa_o, c.vi, c.seq, c.pa);
     CHECK(Same(dut_.desc_chunk_o, c.bytes), "VI %d: the descriptor differs from memory", c.vi);
-    const uint32_t want = bench::Check(c.bytes, false, c.state, c.reliable);
+    const uint32_t want = testbench::Check(c.bytes, false, c.state, c.reliable);
     CHECK(dut_.desc_status_o == want, "VI %d: status %08x, want %08x (%s)", c.vi, dut_.desc_status_o, want,
           c.entry.slot >= 0 ? KindName(vis_[c.vi].queues[kSend].slots[c.entry.slot].kind) : "reset meanwhile");
   }
@@ -2609,10 +2609,10 @@ class Bench {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace testbench
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  bench::Bench(unit::options().seed).Run(unit::options().size);
-  return unit::Pass(bench::figures);
+  testbench::Testbench(unit::options().seed).Run(unit::options().size);
+  return unit::Pass(testbench::figures);
 }

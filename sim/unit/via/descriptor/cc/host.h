@@ -15,7 +15,7 @@
 #include "sim/unit/internal/unit/testbench.h"
 #include "sim/gen/hvia_layout.h"
 
-namespace bench {
+namespace testbench {
 
 constexpr uint32_t kPage = hvia::kAttPageBytes;
 constexpr uint32_t kBytes = hvia::kDescriptorFetchBytes;
@@ -211,4 +211,4 @@ inline Image MakeDescriptor(unit::Rng* rng, int kind, bool receive) {
   return d;
 }
 
-}  // namespace bench
+}  // namespace testbench

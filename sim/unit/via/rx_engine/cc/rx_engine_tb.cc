@@ -190,9 +190,9 @@ struct Slot {
   unsigned avail = 0, end_wait = 0;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed)
+  explicit Testbench(uint64_t seed)
       : rng(seed), memory(128, &rng), shadow(memory.bytes), pool(0, 128, &rng), wbus(&memory, &rng, 1), att(&rng),
         top(new Vhvia_rx_engine) {
     for (int i = 0; i < 3; i++) raw_pages.push_back(pool.Take());
@@ -2357,8 +2357,8 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench b(unit::options().seed);
-  for (unsigned v : Bench::kVis) b.Connect(v, b.rng.Bits(32));
+  Testbench b(unit::options().seed);
+  for (unsigned v : Testbench::kVis) b.Connect(v, b.rng.Bits(32));
   b.Latency();
   const uint64_t size = unit::options().size;
   for (uint64_t i = 0; i < size; i++) {

@@ -133,9 +133,9 @@ struct Stats {
   uint64_t message = 0, frame = 0, aborted = 0, ack = 0;
 };
 
-class Bench {
+class Testbench {
  public:
-  explicit Bench(uint64_t seed)
+  explicit Testbench(uint64_t seed)
       : rng(seed), memory(256, &rng), pool(0, 256, &rng), bus(&memory, &rng, 1), att(&rng), top(new Vhvia_tx_engine) {
     Add(kLong, pool.Make(0x100000ull + 4094, 70000, kTag, false));
     Add(kWide, pool.Make(0x7f0000000ffdull, 40000, kTag, true));
@@ -1745,7 +1745,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   unit::Start(argc, argv);
-  Bench b(unit::options().seed);
+  Testbench b(unit::options().seed);
 
   const uint64_t rdma = b.Latency(hvia::kDescriptorOperationRDMAWrite, 4, 1), send = b.Latency(hvia::kDescriptorOperationSend, 4, 1);
   if (rdma > kLatency || send > kLatency) {
@@ -1776,7 +1776,7 @@ int main(int argc, char** argv) {
       uint32_t left = len;
       for (unsigned i = 0; i < n; i++) {
         const uint32_t part = i + 1 == n ? left : b.rng.Below(left + 1);
-        d.segments.push_back(b.RandomSegment({Bench::kLong}, part));
+        d.segments.push_back(b.RandomSegment({Testbench::kLong}, part));
         left -= part;
       }
       d.length = len;
@@ -1812,7 +1812,7 @@ int main(int argc, char** argv) {
     if (b.rng.Chance(3, 4)) b.RunToRest();
     b.Heal(false);
     switch (b.rng.Below(6)) {
-      case 0: b.Withdraw(b.rng.Bits(1) ? Bench::kLong : Bench::kWide); break;
+      case 0: b.Withdraw(b.rng.Bits(1) ? Testbench::kLong : Testbench::kWide); break;
       case 1: b.Disconnect(b.rng.Bits(1) ? b.vis[b.rng.Below(6)] : b.kept_vis[b.rng.Below(b.kept_vis.size())]); break;
       case 2: b.FullBuffer(); break;
       default: break;
