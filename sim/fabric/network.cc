@@ -68,7 +68,7 @@ Time Network::NextEvent() const {
 }
 
 void Network::Step(Time t) {
-  // Before the switch: frames that a link releases arrive after t.
+  // Frames that a link releases now reach the switch later.
   for (const auto& l : links_) l->Step(t);
   if (switch_) switch_->Step(t);
 }

@@ -522,7 +522,7 @@ class Testbench {
 
   static uint32_t WriteData(uint32_t random, bool bar, uint32_t addr) {
     if (bar) return random;
-    // A soft reset is requested only by its own code.
+    // Random writes request no soft reset.
     if (addr == hvia::kRegisterControlOffset) return random & ~1u;
     bool size = addr == hvia::kRegisterRawTransmitSizeOffset || addr == hvia::kRegisterRawReceiveSizeOffset;
     return size && random >> 31 ? random & 15 : random;

@@ -285,7 +285,7 @@ class Testbench {
       if (now.opcode != hvia::kCommandOpcodeDeregisterMemory || !drain->Finished() || drain->idle_for < 2) {
         Fail("descriptors marked by opcode %u before the engines were drained", now.opcode);
       }
-      // Work that had started to use a queue, and the search itself.
+      // Work that had started to use a marked descriptor, and the search itself.
       drain->Begin(false);
     }
     bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVI || now.opcode == hvia::kCommandOpcodeDestroyVI;
