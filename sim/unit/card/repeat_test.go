@@ -21,9 +21,9 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// The workload of these tests runs on all layers, kernel agents included: two
-// pairs of programs that send each other messages of any size, check every
-// byte, and pause in between, so that a card or everything is quiescent.
+// The workload of these tests uses all layers, including kernel agents. Two
+// pairs of programs send each other messages of any size and check every byte.
+// They pause in between, so that one card or all are quiescent.
 const (
 	echoBytes = 40_000
 	echoGuard = 0x5a
@@ -125,9 +125,9 @@ func runEcho(t *testing.T, seed uint64, rounds int, think host.Time, c sim.Confi
 	return digest
 }
 
-// The same workload twice, and with every quiescent clock simulated: the same
-// frames, wakes and times. Another seed gives others, so the comparison can
-// fail.
+// The same workload twice, and with every quiescent clock simulated, gives the
+// same frames, wakes and times. Another seed gives others, which shows that the
+// comparison can fail.
 func TestQuietSpansChangeNothing(t *testing.T) {
 	takesSeconds(t)
 	seed := unit.Seed(t)
@@ -140,7 +140,7 @@ func TestQuietSpansChangeNothing(t *testing.T) {
 	require.NotEqual(t, first.Hash, runEcho(t, seed+1, rounds, think, sim.Config{}).Hash)
 }
 
-// The digest also covers what the other tests do to a card: forged frames, raw
+// The digest also covers the other tests' actions on a card: forged frames, raw
 // frames, commands, resets.
 func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 	takesSeconds(t)

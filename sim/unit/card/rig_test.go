@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package card_test drives complete cards on the simulated wire as a hostile
-// program would: with a separate driver that knows the layouts and nothing of
-// packages driver's agent, att and vipl, so that a misunderstanding shared by
-// those and the RTL shows here.
+// program would. Its separate driver knows the layouts, but not driver's agent,
+// att and vipl, so that a misunderstanding shared by those and the RTL shows
+// here.
 //
-// Each test tracks, for each node, the required content of all of its host
-// memory (machine.want) and the required values of the card's counters
-// (machine.counts), by the plain model in model_test.go, and compares every
+// For each node a test tracks the required content of all host memory
+// (machine.want) and the required values of the card's counters
+// (machine.counts), with the plain model in model_test.go. It compares every
 // byte and every counter.
 package card_test
 
@@ -28,13 +28,13 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// config is what differs between the fabrics of these tests. The zero value is
-// the plain configuration.
+// config lists the differences between the fabrics of these tests. The zero
+// value is the plain configuration.
 type config struct {
 	straps  uint32
 	params  map[string]int64 // as sim.Config.Params
 	program string           // a simulator with injected bugs
-	rawLog2 uint32           // entries of the raw transmit rings; 0 = as those for receiving
+	rawLog2 uint32           // entries of the raw transmit rings; 0 = as the receive rings
 	faults  sim.WireFaults
 	keep    []uint32 // frames of each memory that the test itself allocates
 	noSkip  bool     // idle spans are simulated clock by clock
@@ -53,8 +53,8 @@ type rig struct {
 	jobs []func() // for node 1, in order; each is announced by a message
 }
 
-// failure is the panic value of a machine's methods: checks are everywhere, and
-// half of them run on a goroutine that must not end the test itself.
+// failure is the panic value of a machine's methods. Half of the checks run on
+// a goroutine that must not end the test.
 type failure struct{ err error }
 
 func fail(format string, values ...any) { panic(failure{fmt.Errorf(format, values...)}) }
@@ -73,8 +73,8 @@ func try(f func()) (err error) {
 	return nil
 }
 
-// play runs a test on two machines whose cards are started. The body runs on
-// node 0's thread. It returns why the run failed.
+// play runs a test on two machines with started cards, with the body on node
+// 0's thread. It returns why the run failed.
 func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -110,7 +110,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 	ended := try(func() { r.send(nil) })
 	detached := r.node[0].thread.Detach() // time continues for node 1 alone
 	if err != nil || ended != nil {
-		cancel() // it may wait for something that will not come
+		cancel() // it may wait forever
 	}
 	wg.Wait()
 	if err == nil {
@@ -138,7 +138,7 @@ func mustPlay(t *testing.T, c config, body func(r *rig)) {
 	require.NoError(t, err, "replay with HVIA_SEED=%d", seed)
 }
 
-// mustCatch is play for a test that must notice a bug of the card.
+// mustCatch plays a test that must notice a bug of the card.
 func mustCatch(t *testing.T, c config, body func(r *rig)) error {
 	t.Helper()
 	err := play(t, c, unit.Seed(t), func(r *rig) {
@@ -162,7 +162,7 @@ func (r *rig) send(job func()) {
 }
 
 // serve is node 1's goroutine. It ends with the first failure, after a notice
-// to node 0, whose time then continues without it.
+// to node 0, whose time then continues without node 1.
 func (r *rig) serve() {
 	thread := r.node[1].thread
 	for i := 0; ; i++ {
@@ -186,7 +186,7 @@ func (r *rig) serve() {
 	}
 }
 
-// begin makes node 1 do something; end waits until it is done.
+// begin makes node 1 run a job; end waits until the job is done.
 func (r *rig) begin(job func(m *machine)) { r.send(func() { job(r.node[1]) }) }
 
 func (r *rig) end() {
@@ -199,13 +199,13 @@ func (r *rig) end() {
 	}
 }
 
-// b makes node 1 do something, and waits.
+// b makes node 1 run a job, and waits.
 func (r *rig) b(job func(m *machine)) {
 	r.begin(job)
 	r.end()
 }
 
-// both makes both machines do the same at the same time.
+// both makes both machines run a job at the same time.
 func (r *rig) both(job func(m *machine)) {
 	r.begin(job)
 	job(r.node[0])
@@ -228,8 +228,8 @@ func (r *rig) verify() {
 	})
 }
 
-// takesSeconds skips a test with -short, which keeps one way through each part:
-// memory and counters compared, a message over pages, sends, frames by a
+// takesSeconds skips a test with -short. The remaining tests use each part
+// once: memory and counters compared, a message over pages, sends, frames by a
 // stranger, a run that is stopped, registers, an agent restart.
 func takesSeconds(t *testing.T) {
 	t.Helper()
@@ -238,8 +238,7 @@ func takesSeconds(t *testing.T) {
 	}
 }
 
-// stopped returns the reason for which the simulator ended the run, nil if it
-// did not.
+// stopped returns the reason for which the simulator ended the run, or nil.
 func stopped(err error) *bridge.StopError {
 	var stop *bridge.StopError
 	errors.As(err, &stop)

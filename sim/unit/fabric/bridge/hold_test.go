@@ -30,7 +30,8 @@ type wireFrame struct {
 	bytes int
 }
 
-// onWire plays both threads on a fabric that records, and returns the records.
+// onWire plays both threads on a fabric that records the wire, and returns the
+// records.
 func onWire(t *testing.T, program string, left, right func(x *transfer) error) (wireLog, bridge.Digest) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
@@ -64,7 +65,7 @@ func readWire(t *testing.T, records unit.Records) (w wireLog) {
 	return w
 }
 
-// The wire of these tests, by its parameters.
+// The wire of these tests, from its parameters.
 const (
 	byteTime = host.Time(8 * params.WireBitTime)
 	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
@@ -74,7 +75,7 @@ func onTheWay(bytes int) host.Time {
 	return host.Time(params.WirePreambleBytes+bytes+params.WireFcsBytes)*byteTime + flight
 }
 
-// arrivals are the expected arrival times when the frames from the first held
+// arrivals returns the expected arrival times if all frames from the first held
 // one on were released at a given time.
 func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time) {
 	free := host.Time(0)
@@ -92,7 +93,7 @@ func arrivals(frames []wireFrame, kept int, release host.Time) (ends []host.Time
 func sendAll(x *transfer) error {
 	for i, size := range []int{64, 4096, 4, 1456, 64, 256} {
 		if i == 5 {
-			// Just after the release, into the burst of held frames.
+			// Just after the release, during the burst of held frames.
 			if err := x.left.Sleep(holdRelease + 10*host.Microsecond - x.left.Now()); err != nil {
 				return err
 			}
@@ -170,8 +171,8 @@ func TestMutantHeldWireIsCaught(t *testing.T) {
 	}
 }
 
-// A frame that the sender's MAC has passed on before the hold passes, and so
-// does one released before a second hold.
+// A hold does not stop frames that the sender's MAC has already sent, nor
+// frames released before a second hold.
 func TestHeldWireBegins(t *testing.T) {
 	two := func(x *transfer) error {
 		return errors.Join(x.send(64, 1), x.sender.finish(0), x.send(64, 2), x.sender.finish(0), x.left.Sleep(host.Millisecond))
@@ -275,7 +276,7 @@ func TestHeldWireInFreeMode(t *testing.T) {
 	x := newTransfer(t, ctx, f)
 	require.NoError(t, x.right.HoldWire(true))
 	received := func() uint32 {
-		v, err := x.right.Read(layout.EchoRegisterReceived) // behind this thread's writes
+		v, err := x.right.Read(layout.EchoRegisterReceived) // after this thread's writes
 		require.NoError(t, err)
 		return v
 	}

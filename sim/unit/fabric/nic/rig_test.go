@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nic_test compares the plain NIC with the promises of its registers
-// and the costs in its parameters, with a separate driver that knows the
-// layouts only.
+// Package nic_test compares the plain NIC with the definitions of its registers
+// and the costs in its parameters. Its separate driver knows only the layouts.
 package nic_test
 
 import (
@@ -41,7 +40,7 @@ const (
 	more    = layout.RawEntryLengthMoreMask
 )
 
-// config is what differs between the fabrics of these tests.
+// config lists the differences between the fabrics of these tests.
 type config struct {
 	program   string
 	params    map[string]int64
@@ -70,7 +69,7 @@ func try(f func()) (err error) {
 }
 
 // play runs one body on each of two nodes with a wire between them, and returns
-// why it failed. A body that fails ends the other.
+// why it failed. When one body fails, the other ends too.
 func play(t *testing.T, c config, a, b func(n *nic)) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -111,7 +110,7 @@ func play(t *testing.T, c config, a, b func(n *nic)) error {
 		})
 	}
 	wg.Wait()
-	// The first failure is not a consequence of the other.
+	// Report the first failure, because the other may be its consequence.
 	err = errors.Join(errs[:]...)
 	for _, e := range errs {
 		if e != nil && !errors.Is(e, context.Canceled) && !errors.Is(e, bridge.ErrClosed) {
@@ -145,7 +144,7 @@ type nic struct {
 type ring struct {
 	base, log2 uint32
 	tail       uint32 // entries filled, ever increasing
-	next       uint32 // entries seen as completed
+	next       uint32 // completed entries that the test has seen
 }
 
 func newNIC(t *host.Thread, m *bridge.Memory) *nic {
@@ -182,8 +181,8 @@ func (n *nic) write(offset uint32, values ...uint32) {
 
 func (n *nic) counter(c layout.NICCounter) uint32 { return n.read(layout.CounterBase + 4*uint32(c)) }
 
-// counts are the expected counters; those that are not named are 0. BusClocks
-// is checked separately.
+// counts are the expected counters, 0 if not named. BusClocks is checked
+// separately.
 type counts map[layout.NICCounter]int
 
 func (n *nic) counters(want counts) {
@@ -198,14 +197,14 @@ func (n *nic) sleep(span host.Time) { n.check(n.t.Sleep(span)) }
 
 func (n *nic) barrier(id uint64) { n.check(n.t.Barrier(id, 2)) }
 
-// page is a fresh frame that the NIC may touch.
+// page is a zeroed frame that the NIC may access.
 func (n *nic) page() uint32 {
 	n.next++
 	n.check(n.memory.Acquire(int(n.next), bridge.UseRing))
 	return n.next * pageBytes
 }
 
-// free frees all frames: from now on the NIC must touch none.
+// free frees all frames. From now on the NIC must not access any.
 func (n *nic) free() {
 	for ; n.next > 1; n.next-- {
 		n.check(n.memory.Release(int(n.next), bridge.UseRing))
@@ -255,8 +254,8 @@ func (n *nic) status(r *ring, i uint32) uint32 {
 	return mem.LoadUint32(n.entry(r, i)[layout.RawEntryStatusOffset:])
 }
 
-// await waits for the next entry of a ring and returns its status; the clock is
-// then at the instant of its write.
+// await waits for the next entry of a ring and returns its status. Then the
+// clock is at the instant of the status write.
 func (n *nic) await(r *ring) uint32 {
 	i := r.next
 	at := r.base&^(pageBytes-1) | (r.base+i%r.size()*layout.RawEntrySize)&(pageBytes-1)
@@ -288,7 +287,7 @@ func (n *nic) quiet(span host.Time) {
 	}
 }
 
-// clear clears a cause and waits until the NIC has done it.
+// clear clears a cause and waits until the NIC has cleared it.
 func (n *nic) clear(causes uint32) uint32 {
 	before := n.read(layout.RegisterInterruptStatusOffset)
 	n.write(layout.RegisterInterruptStatusOffset, causes)
@@ -296,7 +295,7 @@ func (n *nic) clear(causes uint32) uint32 {
 	return before
 }
 
-// frameOf is the frame of that number that node `from` sends to the other.
+// frameOf returns frame `number` from node `from` to the other node.
 func frameOf(from, number, size int) []byte {
 	f := make([]byte, size)
 	random := rand.New(rand.NewPCG(uint64(from), uint64(number)))
@@ -328,10 +327,10 @@ func (n *nic) buffers(count int) (addresses []uint32) {
 	return addresses
 }
 
-// grant is the time of a transaction of the NIC before its address phase.
+// grant is the time of a NIC's transaction before its address phase.
 const grant = params.BridgeArbitrationClocks + 2
 
-// burst is the time of one burst by the host bridge's parameters.
+// burst is the time of one burst, from the host bridge's parameters.
 func burst(write bool, address, bytes uint32) host.Time {
 	words := (address%4 + bytes + 3) / 4
 	initial, every := uint32(params.BridgeReadInitialClocks), uint32(params.BridgeReadWaitEvery)
@@ -351,11 +350,11 @@ func bursts(write bool, address, bytes uint32) (span host.Time) {
 	return span
 }
 
-// edge is the first clock edge from t on.
+// edge is the first clock edge at or after t.
 func edge(t host.Time) host.Time { return (t + clock - 1) / clock * clock }
 
-// wire is the time of a frame from the start of its preamble to its last byte
-// at the receiver.
+// wire is the time of a frame from the start of its preamble to the arrival of
+// its last byte.
 func wire(size int) host.Time {
 	bits := host.Time(8 * (params.WirePreambleBytes + size + params.WireFcsBytes))
 	return bits*params.WireBitTime + params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay

@@ -25,7 +25,7 @@ const (
 
 // setup is one run of plain NICs: each node sends frames at a pace.
 type setup struct {
-	config  sim.Config // the rest of it
+	config  sim.Config // its other fields
 	nodes   int
 	count   int                        // frames of each node
 	to      func(node, i int) int      // destination of the i-th frame; the other nodes in turn if nil
@@ -85,7 +85,7 @@ func run(t *testing.T, s setup) result {
 	return r
 }
 
-// running is a setup on its fabric.
+// running is a setup with its running fabric.
 type running struct {
 	setup
 	result
@@ -111,7 +111,7 @@ func (s setup) run(t *testing.T) (result, error) {
 // end waits for all threads that serve or send.
 func (x *running) end(t *host.Thread) error { return t.Barrier(2, 2*x.nodes) }
 
-// receives is how many frames are for a node.
+// receives is the number of frames for a node.
 func (s setup) receives(node int) (all int) {
 	for n := range s.nodes {
 		for i := range s.count {
@@ -215,9 +215,9 @@ func counted(hops []hop) (c bridge.WireCounts) {
 	return c
 }
 
-// check checks the consistency of a run whose switch had capacity and whose
-// wires duplicate nothing: each hop follows from the one before, nodes received
-// the frames of the last hop, and the counts agree.
+// check checks the consistency of a run without overload and without duplicates
+// on the wires: each hop follows from the one before, nodes received the frames
+// of the last hop, and the counts agree.
 func (r result) check() error {
 	known := map[int]bool{} // nodes whose address the switch has learned
 	want := make([][]message, len(r.sent))
@@ -239,8 +239,8 @@ func (r result) check() error {
 			return fmt.Errorf("counts of what node %d sent: %+v, want %+v", n, r.digest.Wire[n], c)
 		}
 	}
-	// In the order in which they are complete at the switch: all frames of a
-	// run have one length.
+	// Frames of a run have one length, so this is the order in which they are
+	// complete at the switch.
 	for _, h := range r.hops {
 		if h.source == layout.WireSwitch {
 			continue

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire_test injects faults into the wire, between plain NICs and
-// between cards, and compares what arrives with what was sent and with what the
-// simulator reports for each frame.
+// between cards. It compares the received frames with the sent ones and with
+// the simulator's report for each frame.
 package wire_test
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	pace     = 20 * host.Microsecond // from frame to frame, more than any takes
+	pace     = 20 * host.Microsecond // from frame to frame, above the time of each
 	afterAll = 30 * host.Millisecond // for delayed frames
 	testType = 0x88b7                // EtherType of frames without a VIA header
 )
@@ -39,8 +39,8 @@ type setup struct {
 	count   int                                          // frames of each node
 	frame   func(node, i int) []byte                     // shape if nil
 	oneWay  bool                                         // node 1 does not send
-	resetAt host.Time                                    // when node 1's NIC meets RST#, if not 0
-	during  func(t *host.Thread, count func() int) error // on a further thread of node 1; count is of frames there
+	resetAt host.Time                                    // when node 1's NIC gets RST#, if not 0
+	during  func(t *host.Thread, count func() int) error // on a further thread of node 1, with its count of frames
 }
 
 type outcome struct {
@@ -67,7 +67,7 @@ func (l logged) has(kinds ...layout.WireFault) bool {
 	return false
 }
 
-// shape is a frame of some size with its sender and its number.
+// shape is a frame with its sender and its number, of one of several sizes.
 func shape(node, i int) []byte {
 	sizes := []int{layout.MinFrame, 61, 64, 100, 333, 1000, layout.MaxFrame}
 	f := make([]byte, sizes[i%len(sizes)])
@@ -100,7 +100,7 @@ func run(t *testing.T, s setup) outcome {
 	return o
 }
 
-// running is a setup on its fabric.
+// running is a setup with its running fabric.
 type running struct {
 	setup
 	outcome
@@ -144,7 +144,7 @@ func (x *running) serve(t *host.Thread) error {
 	until := t.Now() + host.Time(x.count)*pace + afterAll
 	going := func() bool { return t.Now() < until }
 	wait := func() host.Time { return until - t.Now() }
-	quiet := false // nothing came for a while after both had sent
+	quiet := false // no frame came for a while after both had sent
 	if x.mode == sim.Free {
 		going = func() bool { return !quiet }
 		wait = func() host.Time { return host.Second }
@@ -208,7 +208,7 @@ func (x *running) readRecords(t *testing.T) {
 	}
 }
 
-// The wire of these tests, by its parameters.
+// The wire of these tests, from its parameters.
 const (
 	byteTime = host.Time(8 * params.WireBitTime)
 	flight   = host.Time(params.PhyTransmitDelay + params.CableDelay + params.PhyReceiveDelay)
@@ -281,7 +281,7 @@ func TestWithoutFaults(t *testing.T) {
 	}
 }
 
-// Each kind alone, at no frames, at all, and in between, in one direction.
+// Each kind alone at several rates, from no frames to all, in one direction.
 func TestRates(t *testing.T) {
 	const count = 400
 	for _, kind := range []layout.WireFault{layout.WireFaultDrop, layout.WireFaultDuplicate, layout.WireFaultCorrupt, layout.WireFaultTruncate} {
