@@ -592,7 +592,7 @@ func (s *study) receiveWait() *figure {
 	const yTitle = "receive wait, µs"
 	c := curve{"measured, mean", points, writeLine, writeMark}
 	f.picture = curvesPicture(f.head, []curve{c}, nil, yTitle, true)
-	f.caption = []string{"Time that a message takes on the receiving side alone, the network left out: from the MAC's first write of its first frame into the card to the return of VipRecvWait. The wire is held until all frames have left the sender, so that the receiver waits for nothing but itself. Above all lengths, both axes logarithmic; below the same on linear axes."}
+	f.caption = []string{"Time of a message on the receiving side alone: from the MAC's first write of its first frame into the card to the return of VipRecvWait. The wire is held until all frames have left the sender, so that the receiver never waits for the sender. Above: all lengths on logarithmic axes; below: the same on linear axes."}
 	below := newPlot()
 	linearSizeAxis(&below.X, c.xs())
 	linearAxis(&below.Y, 5, c.ys()...)

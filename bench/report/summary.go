@@ -43,7 +43,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 func (r *Report) writeHead(b *strings.Builder, title string) bool {
 	tables := len(r.RDMAWrite) > 0
 	if !tables {
-		title = "The card with parts of its design taken away"
+		title = "The card with parts of its design switched off"
 	}
 	fmt.Fprintf(b, "%s, simulated time (profile %s, seed %d)\n%s", title, r.Profile, r.Seed, r.Sources())
 	if tables {

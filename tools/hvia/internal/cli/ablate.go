@@ -18,7 +18,7 @@ func (a *app) ablate() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "ablate [flags]",
-		Short: "Measure the card with parts of its design taken away.",
+		Short: "Measure the card with parts of its design switched off.",
 		Long: `Latency, bandwidth and the gap between send and receive and RDMA write of
 every variant, beside those of the card as it is and, where the model of the
 paper's card foresaw something, beside that.`,

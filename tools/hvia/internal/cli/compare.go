@@ -52,7 +52,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	m.flags.IntSliceVarP(&asked.Sizes, "sizes", "s", nil, "message lengths, `BYTES,...`")
 	m.flags.StringVar(&mix, "mix", "", "kinds of requests, `REQUEST:REPLY=WEIGHT,...` in bytes")
 	m.flags.IntVarP(&asked.Messages, "messages", "n", 0, "counted round trips, messages or requests; of each client; one way, 0: by size")
-	m.flags.IntVarP(&asked.Warmup, "warmup", "x", 0, "those before them; one way, 0: a quarter of their number")
+	m.flags.IntVarP(&asked.Warmup, "warmup", "x", 0, "warm-up before the counted ones; one way, 0: a quarter of their number")
 	m.flags.IntVar(&asked.Window, "window", 0, "messages in flight, one way; 0: up to 16, at least 2, up to 128 KiB")
 	m.flags.IntVar(&asked.Receives, "receives", 0, "receive descriptors that wait, one way; 0: as many as the window")
 	m.flags.IntVar(&asked.Clients, "clients", 0, "threads that send to one (n-to-1)")
@@ -101,7 +101,7 @@ func comparePatterns() string {
 			compare.PatternPingPong:     "a message there and back; half a round trip",
 			compare.PatternStream:       "messages one way, a window of them in flight; goodput",
 			compare.PatternRequestReply: "requests and replies of several sizes, drawn by the seed",
-			compare.PatternManyToOne:    "threads of one host, or of one each, that all send to one thread of another",
+			compare.PatternManyToOne:    "threads of one host, or of one host each, that send to one thread of another",
 		}[name], "")
 		if c.Clients > 0 {
 			fmt.Fprintf(&b, "--clients %d ", c.Clients)

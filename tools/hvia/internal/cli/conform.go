@@ -19,7 +19,7 @@ func (a *app) conform() *cobra.Command {
 	var json bool
 	cmd := &cobra.Command{
 		Use:   "conform [flags]",
-		Short: "Hold a device and its library to VIPL.",
+		Short: "Check a device and its library against VIPL.",
 		Long: `Calls the 41 functions of VIPL with every kind of argument and in every state,
 and plays scenarios between two hosts. Prints a line for each function, and the
 failures. A case is "not supported" only if an attribute of the NIC says so, and

@@ -26,7 +26,7 @@ func (a *app) demo() *cobra.Command {
 	m, o, s := newGroup("Message"), newGroup("Output"), newGroup("Simulator")
 	m.flags.IntVarP(&cfg.Size, "size", "s", cfg.Size, "message length in `BYTES`")
 	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter and payload")
-	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the story")
+	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the steps")
 	o.flags.StringVar(&cfg.PcapFile, "pcap", "", "write the frames on the wire to `FILE` (pcapng)")
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST)")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")

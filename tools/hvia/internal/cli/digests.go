@@ -25,7 +25,7 @@ those of ` + digests.File + `. A value that differs is shown, and the
 exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 		Example: `  hvia digests             everything, some minutes
   hvia digests --short     the runs that take seconds
-  hvia digests --update    record what is there now
+  hvia digests --update    record the new values
   hvia digests --times     latency and bandwidth of each profile, from the record`,
 		Args: noArgs,
 	}
@@ -91,7 +91,7 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
 func (a *app) judgeDigests(is *digests.Table, list []digests.Difference, json bool) error {
 	if len(list) == 0 {
 		if !json {
-			fmt.Fprintf(a.Stdout, "\n%d runs: frames, wakes and printed times are those of %s\n", len(is.Runs), digests.File)
+			fmt.Fprintf(a.Stdout, "\n%d runs: frames, wakes and printed times equal those of %s\n", len(is.Runs), digests.File)
 		}
 		return nil
 	}
@@ -108,5 +108,5 @@ func (a *app) judgeDigests(is *digests.Table, list []digests.Difference, json bo
 	if digests.OnlyWakes(list) {
 		what = "wakes changed: that is for commits that change the agent's messages and say so"
 	}
-	return fmt.Errorf("digests: %d values are not those of %s: %s; 'make digests ARGS=--update' records what is there now", len(list), digests.File, what)
+	return fmt.Errorf("digests: %d values are not those of %s: %s; 'make digests ARGS=--update' records the new values", len(list), digests.File, what)
 }

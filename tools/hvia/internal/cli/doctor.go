@@ -24,7 +24,7 @@ func (a *app) doctor() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Say what this machine has and lacks, and how to fix it.",
+		Short: "Check this machine's requirements, with a fix for each missing one.",
 		Long:  `Nothing is changed. The exit code is 3 if something is missing.`,
 		Example: `  hvia doctor
   hvia doctor --json | jq '.checks[] | select(.status != "ok")'`,

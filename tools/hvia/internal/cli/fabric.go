@@ -74,10 +74,10 @@ when every declared participant is there; without it runs as fast as it can.`,
 	nameFlag(f, &c.Name)
 	f.flags.IntVar(&c.Nodes, "nodes", c.Nodes, "`NUMBER` of nodes, each with a card")
 	f.flags.BoolVar(&timed, "timed", false, "keep virtual time")
-	f.flags.StringArrayVar(&participants, "participant", nil, "a process that virtual time waits for, `NODE:NAME`; several times")
-	f.flags.Int64Var(&memory, "memory", memory, "host memory of each node in `MiB`, spent as it is used")
-	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` for which a process may hold up virtual time, which advances by less than 1 us; then the fabric drops it")
-	f.flags.BoolVar(&foreground, "foreground", false, "stay, with the log on stderr")
+	f.flags.StringArrayVar(&participants, "participant", nil, "a process that must join before virtual time starts, `NODE:NAME`; repeatable")
+	f.flags.Int64Var(&memory, "memory", memory, "host memory of each node in `MiB`, allocated as it is used")
+	f.flags.DurationVar(&c.Fabric.StallLimit, "stall-limit", 30*time.Second, "wall `TIME` in which a process may let virtual time advance by less than 1 us; then the fabric removes it")
+	f.flags.BoolVar(&foreground, "foreground", false, "stay in the foreground and log to stderr")
 	each.flags.IntVar(&c.Quota.VIs, "max-vis", c.Quota.VIs, "`NUMBER` of VIs, of the 256 of its node")
 	each.flags.IntVar(&c.Quota.CQs, "max-cqs", c.Quota.CQs, "`NUMBER` of completion queues, of 64")
 	each.flags.IntVar(&c.Quota.Tags, "max-tags", c.Quota.Tags, "`NUMBER` of protection tags, of 65535; a NIC handle has one")
@@ -111,7 +111,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 		}
 		for _, q := range []int{c.Quota.VIs, c.Quota.CQs, c.Quota.Tags, c.Quota.Regions} {
 			if q < 1 {
-				return usage(fmt.Errorf("at most %d of something for each process: want 1 or more", q))
+				return usage(fmt.Errorf("quota of %d for each process: want 1 or more", q))
 			}
 		}
 		if err := c.Check(); err != nil {
@@ -220,7 +220,7 @@ func (a *app) background(ctx context.Context, c service.Config) error {
 	case string(word) != "ready" && ctx.Err() != nil:
 		return fail(ctx.Err())
 	case string(word) != "ready":
-		return fail(fmt.Errorf("the fabric in the background ended, or did not serve within %v (%v): its log is %s", upLimit, err, path))
+		return fail(fmt.Errorf("the fabric in the background ended, or was not ready within %v (%v): see its log, %s", upLimit, err, path))
 	}
 	st, err := a.Fabrics.Status(ctx, c.Name)
 	if err != nil {
@@ -251,7 +251,7 @@ func (a *app) ps() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ps [flags]",
-		Short: "Show what processes have on a fabric.",
+		Short: "Show the processes of a fabric and what they use.",
 		Long:  `Nodes, processes, VIs, and the card's counters that are not 0 (not in timed mode: to read them takes simulated time).`,
 		Example: `  hvia ps
   hvia ps --name lab --json | jq '.nodes[].vis'`,

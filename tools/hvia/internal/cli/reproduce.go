@@ -41,7 +41,7 @@ is printed is a summary. All of the report is written to the directory that
 	m.flags.IntVarP(&cfg.Warmup, "warmup", "x", cfg.Warmup, "round trips before them")
 	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter, payload and background traffic")
 	m.flags.BoolVar(&noBackground, "no-background", false, "no cross traffic on a second VI")
-	m.flags.BoolVar(&cfg.Ablate, "ablate", false, "the card with parts of its design taken away, too (see hvia ablate)")
+	m.flags.BoolVar(&cfg.Ablate, "ablate", false, "also measure the card with parts of its design switched off (see hvia ablate)")
 	m.flags.BoolVar(&strict, "strict", false, "exit 1 if a target is missed")
 	o.flags.BoolVar(&full, "full", false, "every table on stdout instead of the summary")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the summary")
