@@ -150,7 +150,7 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	refuse := func(err error) {
-		log.Info("refused", "operation", q.Op, "name", q.Name, "error", err)
+		log.Info("rejected", "operation", q.Op, "name", q.Name, "error", err)
 		_ = hub.Send(c, refusal(err))
 	}
 	switch {
@@ -346,7 +346,7 @@ func (s *Service) guestEnded(e bridge.GuestEnd) {
 		return
 	}
 	if e.Violation {
-		s.log.Error("a process did what it may not do, and was ended", "name", m.name, "process", m.pid, "node", m.node.number, "what", e.Text)
+		s.log.Error("a process did what it may not do, and was stopped", "name", m.name, "process", m.pid, "node", m.node.number, "what", e.Text)
 	}
 	// Its session detects the end and reclaims everything.
 	_ = m.conn.SetWriteDeadline(time.Now().Add(time.Second))

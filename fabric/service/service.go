@@ -77,7 +77,7 @@ var (
 	// ErrRunning: another service serves a fabric of that name.
 	ErrRunning = errors.New("a fabric of that name runs already")
 	// ErrDown: Close or Down ended the service.
-	ErrDown = errors.New("the fabric was ended")
+	ErrDown = errors.New("the fabric was stopped")
 )
 
 // Service is a running fabric.
@@ -204,7 +204,7 @@ func (c *Config) settle() error {
 	}
 	for i, p := range c.Participants {
 		if p.Node < 0 || p.Node >= c.Nodes || p.Name == "" || slices.Contains(c.Participants[:i], p) {
-			return fmt.Errorf("participant '%s' of node %d: want a name that no other of its node has, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, host.ErrInvalidParameter)
+			return fmt.Errorf("participant '%s' of node %d: a name must be unique on its node, and a node from 0 to %d: %w", p.Name, p.Node, c.Nodes-1, host.ErrInvalidParameter)
 		}
 	}
 	var programs []fabric.Program

@@ -9,11 +9,11 @@
 //
 // Update port: one operation at a time. `upd_arg_i` is the SDRAM byte address (write), the handle
 // (invalidate) or the level-1 limit; a write takes `upd_count_i` dwords from the word stream.
-// `upd_done_o` pulses when memory and every cache are up to date. With `upd_error_o` nothing was
-// done: the address, count or limit is out of range (no word is taken), or no valid entry has the
-// handle; or the memory failed, which only host memory can: then a write may be partial, and after
-// a failed limit no handle is valid. Bursts of a write do not cross 32-byte boundaries, so the six
-// words of a level-1 entry change at once for every translation.
+// `upd_done_o` pulses when memory and every cache are up to date. `upd_error_o`: the address, count
+// or limit is out of range (no word is taken), no valid entry has the handle, or host memory
+// failed. After a failed write the table may be partly written; after a failed limit no handle is
+// valid. Bursts of a write do not cross 32-byte boundaries, so the six words of a level-1 entry
+// change at once for every translation.
 //
 // Reset: `rst_ni` and `sd_rst_ni` must be asserted together at some time, and may be released in
 // any order. Afterwards the caches are empty and the level-1 limit is 0: every handle fails until
@@ -102,7 +102,7 @@ module hvia_att_manager (
   logic [31:0] up_arg_q;
   logic [15:0] up_left_q;
   logic [3:0] up_fill_q;
-  logic up_refuse, up_refused_q, up_take, word_push, burst_full;
+  logic up_reject, up_rejected_q, up_take, word_push, burst_full;
 
   // Requests and grants.
   logic [3:0] request, urgent, pool, grant;
@@ -179,18 +179,18 @@ module hvia_att_manager (
   always_comb begin
     unique case (upd_op_i)
       hvia_pkg::AttUpdateWrite:
-      up_refuse = (upd_arg_i[1:0] != 2'd0) || (upd_count_i == 16'd0) ||
+      up_reject = (upd_arg_i[1:0] != 2'd0) || (upd_count_i == 16'd0) ||
           (write_end > {1'b0, hvia_pkg::AttSdramBytes});
-      hvia_pkg::AttUpdateInvalidate: up_refuse = 1'b0;
-      hvia_pkg::AttUpdateLimit:      up_refuse = upd_arg_i > hvia_pkg::AttLevel1Count;
-      default:                       up_refuse = 1'b1;
+      hvia_pkg::AttUpdateInvalidate: up_reject = 1'b0;
+      hvia_pkg::AttUpdateLimit:      up_reject = upd_arg_i > hvia_pkg::AttLevel1Count;
+      default:                       up_reject = 1'b1;
     endcase
   end
 
   logic rsp_valid, rsp_update;
   logic word_valid, word_ready, fifo_ready;
   logic [31:0] word_data;
-  assign upd_ready_o  = (up_state_q == UpIdle) && !up_refused_q;
+  assign upd_ready_o  = (up_state_q == UpIdle) && !up_rejected_q;
   assign up_take      = upd_valid_i && upd_ready_o;
   assign upd_wready_o = (up_state_q == UpCollect) && !burst_full && fifo_ready;
   assign word_push    = upd_wvalid_i && upd_wready_o;
@@ -202,7 +202,7 @@ module hvia_att_manager (
     up_state_d = up_state_q;
     unique case (up_state_q)
       UpIdle: begin
-        if (up_take && !up_refuse) begin
+        if (up_take && !up_reject) begin
           up_state_d = (upd_op_i == hvia_pkg::AttUpdateWrite) ? UpCollect : UpRequest;
         end
       end
@@ -220,15 +220,15 @@ module hvia_att_manager (
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      up_state_q   <= UpIdle;
-      up_op_q      <= 2'd0;
-      up_arg_q     <= 32'd0;
-      up_left_q    <= 16'd0;
-      up_fill_q    <= 4'd0;
-      up_refused_q <= 1'b0;
+      up_state_q    <= UpIdle;
+      up_op_q       <= 2'd0;
+      up_arg_q      <= 32'd0;
+      up_left_q     <= 16'd0;
+      up_fill_q     <= 4'd0;
+      up_rejected_q <= 1'b0;
     end else begin
-      up_state_q   <= up_state_d;
-      up_refused_q <= up_take && up_refuse;
+      up_state_q    <= up_state_d;
+      up_rejected_q <= up_take && up_reject;
       if (up_take) begin
         up_op_q   <= upd_op_i;
         up_arg_q  <= upd_arg_i;
@@ -335,8 +335,8 @@ module hvia_att_manager (
     translated && (rsp_client == hvia_pkg::AttClientTransmit),
     translated && (rsp_client == hvia_pkg::AttClientDescriptor)
   };
-  assign upd_done_o  = up_refused_q || (rsp_valid && rsp_update);
-  assign upd_error_o = up_refused_q || (rsp_valid && rsp_update && (rsp_err_o != 3'd0));
+  assign upd_done_o  = up_rejected_q || (rsp_valid && rsp_update);
+  assign upd_error_o = up_rejected_q || (rsp_valid && rsp_update && (rsp_err_o != 3'd0));
 
   assign stat_translate_o   = translated;
   assign stat_level1_read_o = translated && rsp_level1;
@@ -348,7 +348,7 @@ module hvia_att_manager (
   // An update that waits for words, its grant or its response is quiescent; the crossings and the
   // walker report when that changes.
   logic update_moving;
-  assign update_moving = up_take || up_refused_q || word_push ||
+  assign update_moving = up_take || up_rejected_q || word_push ||
       ((up_state_q == UpCollect) && burst_full);
   assign quiet_o    = !granted && !update_moving && !rsp_valid && ready_settled && (&src_quiet);
   assign sd_quiet_o = walker_quiet && (&dst_quiet);

@@ -211,8 +211,8 @@ module hvia_att_walker (
   // Checks take three clocks; a level-2 read takes longer.
   logic [3:0] step_q;  // clocks since StLevel2 was entered, one-hot, stays at the last
   logic corrupt_q, entry_ok, right_ok;
-  logic [35:0] length_q, room_q;
-  logic room_borrow_q, bounds_bad_q;
+  logic [35:0] length_q, space_q;
+  logic space_borrow_q, bounds_bad_q;
   logic [12:0] bytes_q, inpage_q;
   logic need_l2, got_l2_q, l2_err_q;
   logic [31:0] l2_q;
@@ -572,14 +572,14 @@ module hvia_att_walker (
       l2_addr_q <= level2_q[25:2] + page_d;
     end
     if (state_q == StLevel2) begin
-      corrupt_q     <= corrupt_d;
-      length_q      <= length_d;
-      room_q        <= room_d[35:0];
-      room_borrow_q <= room_d[36];
-      bounds_bad_q  <= off_borrow_q || (off_q[63:36] != 28'd0) || room_borrow_q ||
-          ({4'd0, len_q} > room_q);
-      inpage_q      <= rem_borrow_q ? off_q[12:0] : {1'b0, rem_q[11:0]};
-      bytes_q       <= rem_borrow_q ? 13'd0 - rem_q[12:0] : page_end - {1'b0, rem_q[11:0]};
+      corrupt_q      <= corrupt_d;
+      length_q       <= length_d;
+      space_q        <= space_d[35:0];
+      space_borrow_q <= space_d[36];
+      bounds_bad_q   <= off_borrow_q || (off_q[63:36] != 28'd0) || space_borrow_q ||
+          ({4'd0, len_q} > space_q);
+      inpage_q       <= rem_borrow_q ? off_q[12:0] : {1'b0, rem_q[11:0]};
+      bytes_q        <= rem_borrow_q ? 13'd0 - rem_q[12:0] : page_end - {1'b0, rem_q[11:0]};
       if (mem_rvalid_i) begin
         l2_q     <= mem_rdata_i;
         l2_err_q <= mem_rerr_i;
@@ -600,13 +600,13 @@ module hvia_att_walker (
 
   // Length of the region, then what remains after the start of the access.
   logic [35:0] length_d;
-  logic [36:0] room_d;
+  logic [36:0] space_d;
   logic [12:0] page_end;
   logic [23:0] middle_pages;
   assign middle_pages = pages_q[23:0] - 24'd2;
   assign length_d = (pages_q[23:0] == 24'd1) ? {20'd0, first_q} :
       {middle_pages, 12'd0} + {20'd0, first_q} + {20'd0, last_q};
-  assign room_d   = {1'b0, length_q} - {1'b0, off_q[35:0]};
+  assign space_d  = {1'b0, length_q} - {1'b0, off_q[35:0]};
   assign page_end = (page_q == pages_q[23:0] - 24'd1) ? last_q[12:0] : 13'd4096;
 
   // Responses.

@@ -113,7 +113,7 @@ module hvia_control #(
     output logic [47:0] trace_time_o,
 
     output logic [47:0] next_deadline_o,
-    output logic idle_o,  // but for what follows a read of a register
+    output logic idle_o,  // apart from the effects of a register read
     output logic quiet_o
 );
 
@@ -167,7 +167,7 @@ module hvia_control #(
       .rd_index_i(counter_index), .rd_data_o(counter_data), .quiet_o(counters_quiet)
   );
 
-  // The link as async_errors took it last
+  // The link state that async_errors took last
   logic       link_reported_q, link_ready;
   logic [3:0] unused_ready;
   hvia_types_pkg::async_t link_error;

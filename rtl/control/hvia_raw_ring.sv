@@ -108,18 +108,18 @@ module hvia_raw_ring #(
   end
 
   // Engine.
-  logic entry_bad, take, finish, refuse;
+  logic entry_bad, take, finish, reject;
   assign {entry_bad, entry_len_o, entry_pa_o} = entry_mem[slot_q];
   assign entry_valid_o = (ready_q != '0) && !using_q && !entry_bad;
   assign entry_index_o = (head_q + 8'(done_q)) & mask;
   assign take          = entry_valid_o && entry_ready_i;
-  assign refuse        = (ready_q != '0) && !using_q && entry_bad;
-  assign finish        = refuse || (using_q && entry_done_i);
+  assign reject        = (ready_q != '0) && !using_q && entry_bad;
+  assign finish        = reject || (using_q && entry_done_i);
 
   logic failed;
   logic [15:0] bytes;
-  assign failed = refuse || entry_err_i;
-  assign bytes  = (Transmit || refuse) ? 16'd0 : entry_bytes_i;
+  assign failed = reject || entry_err_i;
+  assign bytes  = (Transmit || reject) ? 16'd0 : entry_bytes_i;
   always_ff @(posedge clk_i) begin
     if (finish) status_mem[slot_q] <= {bytes, failed, 1'b1};
   end

@@ -349,11 +349,11 @@ module hvia_vi_manager #(
   assign is_resize_queue = opcode_q[7:0] == hvia_pkg::CommandOpcodeResizeCompletionQueue;
 
   // Draining: memory by handle, everything else by VI.
-  logic drain_busy, waiting, impatient;
+  logic drain_busy, waiting, expired;
   assign drain_busy = is_invalidate ? drain_handle_busy_i : drain_vi_busy_i;
   assign waiting    = (state_q == StSettle || state_q == StDrain || state_q == StDrained) &&
       is_disconnect && !hold_q;
-  assign impatient  = waiting && (timebase_i >= deadline_q);
+  assign expired    = waiting && (timebase_i >= deadline_q);
 
   // Result: request and beats proceed independently.
   logic req_sent_q, req_take, beat_take;
@@ -376,7 +376,7 @@ module hvia_vi_manager #(
     status_d = status_q;
     detail_d = detail_q;
     fill_d   = fill_q;
-    hold_d   = hold_q || impatient;
+    hold_d   = hold_q || expired;
     second_d = second_q;
     case (state_q)
       StIdle: begin

@@ -83,7 +83,7 @@ module hvia_dma_read #(
   logic       active_q, lock_q, discard_q, done_q, asked_all_q;
   logic [2:0] err_q;
 
-  logic       take, grant, room, beat, burst_end, beat_end, job_end_ok, job_end_err;
+  logic       take, grant, space, beat, burst_end, beat_end, job_end_ok, job_end_err;
   logic [9:0] lanes, count;
 
   hvia_dma_splitter #(.W(W)) u_splitter (
@@ -104,11 +104,11 @@ module hvia_dma_read #(
   assign take        = job_valid_i & job_ready_o;
 
   // Requests. Once shown to the bus, a request is stable until it is taken.
-  assign room        = (MaxOutstanding > 1) ? (~wait_valid_q | burst_end) :
+  assign space       = (MaxOutstanding > 1) ? (~wait_valid_q | burst_end) :
       (~head_valid_q | burst_end);
-  assign req_valid_o = burst_valid & (lock_q | (room & (err_q == hvia_pkg::AttErrorNone)));
+  assign req_valid_o = burst_valid & (lock_q | (space & (err_q == hvia_pkg::AttErrorNone)));
   assign grant       = req_valid_o & req_ready_i;
-  assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
+  assign burst_ready = (lock_q | (space & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
   // With no burst left to request and none in flight, the splitter has no further part before its

@@ -75,8 +75,8 @@ module hvia_dma_splitter #(
 
   logic        take, rsp, rsp_ok, ask_ok, part_valid, part_last, cut, page_done;
   logic [31:0] part_pa;
-  logic [12:0] part_room, part_bytes;
-  logic [9:0]  burst_room;
+  logic [12:0] part_space, part_bytes;
+  logic [9:0]  burst_space;
 
   assign job_ready_o = ~want_q & ~asked_q & ~cur_valid_q & ~nxt_valid_q;
   assign take        = job_valid_i & job_ready_o;
@@ -96,15 +96,15 @@ module hvia_dma_splitter #(
   // A new part: from the table, or the rest of a physical page.
   assign part_valid = ~stop_i & (physical_q ? ask_ok : (rsp_ok & ~drop_q)) & (left_q != 16'd0);
   assign part_pa    = physical_q ? va_q[31:0] : att_rsp_pa_i;
-  assign part_room  = physical_q ? (13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i;
-  assign part_last  = left_q <= {3'b000, part_room};
-  assign part_bytes = part_last ? left_q[12:0] : part_room;
+  assign part_space = physical_q ? (13'd1 << PageW) - {1'b0, va_q[PageW-1:0]} : att_rsp_bytes_i;
+  assign part_last  = left_q <= {3'b000, part_space};
+  assign part_bytes = part_last ? left_q[12:0] : part_space;
 
   // Bursts end at an aligned address, so only the ends of a part have partial beats.
-  assign burst_room        =
+  assign burst_space        =
       (short_bursts_i ? ShortBytes : LongBytes) - {{(10-LaneW){1'b0}}, cur_pa_q[LaneW-1:0]};
-  assign burst_page_last_o = cur_left_q <= {3'b000, burst_room};
-  assign burst_len_o       = burst_page_last_o ? cur_left_q[9:0] : burst_room;
+  assign burst_page_last_o = cur_left_q <= {3'b000, burst_space};
+  assign burst_len_o       = burst_page_last_o ? cur_left_q[9:0] : burst_space;
   assign burst_last_o      = burst_page_last_o & cur_last_q;
   assign burst_addr_o      = cur_pa_q;
   assign burst_valid_o     = cur_valid_q;

@@ -85,7 +85,7 @@ module hvia_dma_write #(
   logic [2:0]       err_q;
   logic [LaneW:0]   used_q;  // bytes of the present beat used by an earlier burst
 
-  logic             take, grant, room, pack_ready, pack_valid, pack_last, pack_take, ended;
+  logic             take, grant, space, pack_ready, pack_valid, pack_last, pack_take, ended;
   logic [LaneW:0]   avail, count, unused_bytes;
   logic             out_last;
 
@@ -108,11 +108,11 @@ module hvia_dma_write #(
 
   // Requests. Once shown to the bus, a request is stable until it is taken. With two outstanding,
   // the second needs a register for its length.
-  assign room = (MaxOutstanding > 1) ? ((open_q != 2'd2) | wdone_i) & ~wait_valid_q
+  assign space = (MaxOutstanding > 1) ? ((open_q != 2'd2) | wdone_i) & ~wait_valid_q
                                      : (open_q == 2'd0) | wdone_i;
-  assign req_valid_o = burst_valid & (lock_q | (room & (err_q == hvia_pkg::AttErrorNone)));
+  assign req_valid_o = burst_valid & (lock_q | (space & (err_q == hvia_pkg::AttErrorNone)));
   assign grant       = req_valid_o & req_ready_i;
-  assign burst_ready = (lock_q | (room & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
+  assign burst_ready = (lock_q | (space & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
   // With no burst left to request and none unanswered, the splitter has no further part before its

@@ -6,63 +6,63 @@
 // Bound + i grants in a row, and requester 0, which loses only to promoted ones, N - 1. Requesters
 // that never ask count neither in i nor in N.
 //
-// A low-priority requester (`req_patient_i`) yields to all others, and to those that announce
+// A low-priority requester (`req_low_priority_i`) yields to all others, and to those that announce
 // further requests (`req_more_i`), until it is promoted: nothing waits for its data, so its
 // requests go between transfers and not inside one.
 //
 // Requests pass through combinationally. A shown request is stable until the bus takes it. Beats
 // and responses are routed by the order of the grants.
 module hvia_host_arbiter #(
-  parameter int unsigned N = 5,
-  parameter int unsigned DataW = 32,
-  parameter int unsigned Bound = 2 * N,
-  localparam int unsigned StrbW = DataW / 8
+    parameter int unsigned N = 5,
+    parameter int unsigned DataW = 32,
+    parameter int unsigned Bound = 2 * N,
+    localparam int unsigned StrbW = DataW / 8
 ) (
-  input  logic               clk_i,
-  input  logic               rst_ni,
+    input  logic               clk_i,
+    input  logic               rst_ni,
 
-  // Soft reset: with quiesce no new request is taken; idle means none is in flight.
-  input  logic               quiesce_i,
-  output logic               idle_o,
-  output logic               quiet_o,
+    // Soft reset: with quiesce no new request is taken; idle means none is in flight.
+    input  logic               quiesce_i,
+    output logic               idle_o,
+    output logic               quiet_o,
 
-  // Requesters; read data, last and error are shared, valid selects the requester.
-  input  logic [N-1:0]       req_valid_i,
-  output logic [N-1:0]       req_ready_o,
-  input  logic [N-1:0]       req_patient_i,  // may change at any time; read at the grant
-  input  logic [N-1:0]       req_more_i,     // inside a transfer: will make a further request
-  input  logic [N-1:0]       req_write_i,
-  input  logic [N*32-1:0]    req_addr_i,
-  input  logic [N*10-1:0]    req_len_i,
-  input  logic [N*DataW-1:0] wdata_i,
-  input  logic [N*StrbW-1:0] wstrb_i,
-  input  logic [N-1:0]       wvalid_i,
-  output logic [N-1:0]       wready_o,
-  output logic [N-1:0]       wdone_o,
-  output logic [N-1:0]       werr_o,
-  output logic [DataW-1:0]   rdata_o,
-  output logic [N-1:0]       rvalid_o,
-  input  logic [N-1:0]       rready_i,
-  output logic               rlast_o,
-  output logic               rerr_o,
+    // Requesters; read data, last and error are shared, valid selects the requester.
+    input  logic [N-1:0]       req_valid_i,
+    output logic [N-1:0]       req_ready_o,
+    input  logic [N-1:0]       req_low_priority_i,  // changes freely; read at the grant
+    input  logic [N-1:0]       req_more_i,          // inside a transfer: will request more
+    input  logic [N-1:0]       req_write_i,
+    input  logic [N*32-1:0]    req_addr_i,
+    input  logic [N*10-1:0]    req_len_i,
+    input  logic [N*DataW-1:0] wdata_i,
+    input  logic [N*StrbW-1:0] wstrb_i,
+    input  logic [N-1:0]       wvalid_i,
+    output logic [N-1:0]       wready_o,
+    output logic [N-1:0]       wdone_o,
+    output logic [N-1:0]       werr_o,
+    output logic [DataW-1:0]   rdata_o,
+    output logic [N-1:0]       rvalid_o,
+    input  logic [N-1:0]       rready_i,
+    output logic               rlast_o,
+    output logic               rerr_o,
 
-  // Bus
-  output logic               bus_req_valid_o,
-  input  logic               bus_req_ready_i,
-  output logic               bus_req_write_o,
-  output logic [31:0]        bus_req_addr_o,
-  output logic [9:0]         bus_req_len_o,
-  output logic [DataW-1:0]   bus_wdata_o,
-  output logic [StrbW-1:0]   bus_wstrb_o,
-  output logic               bus_wvalid_o,
-  input  logic               bus_wready_i,
-  input  logic               bus_wdone_i,
-  input  logic               bus_werr_i,
-  input  logic [DataW-1:0]   bus_rdata_i,
-  input  logic               bus_rvalid_i,
-  output logic               bus_rready_o,
-  input  logic               bus_rlast_i,
-  input  logic               bus_rerr_i
+    // Bus
+    output logic               bus_req_valid_o,
+    input  logic               bus_req_ready_i,
+    output logic               bus_req_write_o,
+    output logic [31:0]        bus_req_addr_o,
+    output logic [9:0]         bus_req_len_o,
+    output logic [DataW-1:0]   bus_wdata_o,
+    output logic [StrbW-1:0]   bus_wstrb_o,
+    output logic               bus_wvalid_o,
+    input  logic               bus_wready_i,
+    input  logic               bus_wdone_i,
+    input  logic               bus_werr_i,
+    input  logic [DataW-1:0]   bus_rdata_i,
+    input  logic               bus_rvalid_i,
+    output logic               bus_rready_o,
+    input  logic               bus_rlast_i,
+    input  logic               bus_rerr_i
 );
 
   localparam int unsigned LossW    = $clog2(Bound + 1);
@@ -73,7 +73,7 @@ module hvia_host_arbiter #(
   localparam int unsigned QueueLen = 1 << IdW;
 
   logic [N*LossW-1:0] loss_d, loss_q;
-  logic [N-1:0]       hungry, patient, asked, choose_from;
+  logic [N-1:0]       starved, low_priority, asked, choose_from;
   logic               lock_q;
   logic [IdW-1:0]     lock_id_q, choice, id;
   logic               grant;
@@ -94,11 +94,11 @@ module hvia_host_arbiter #(
 
   // Grant
   always_comb begin
-    for (int unsigned i = 0; i < N; i++) hungry[i] = loss_q[i*LossW +: LossW] == LossW'(Bound);
-    patient = req_patient_i & ~hungry;
-    asked   = |req_more_i ? req_valid_i & ~patient : req_valid_i;
-    if (|(req_valid_i & hungry))        choose_from = req_valid_i & hungry;
-    else if (|(req_valid_i & ~patient)) choose_from = req_valid_i & ~patient;
+    for (int unsigned i = 0; i < N; i++) starved[i] = loss_q[i*LossW +: LossW] == LossW'(Bound);
+    low_priority = req_low_priority_i & ~starved;
+    asked        = |req_more_i ? req_valid_i & ~low_priority : req_valid_i;
+    if (|(req_valid_i & starved))        choose_from = req_valid_i & starved;
+    else if (|(req_valid_i & ~low_priority)) choose_from = req_valid_i & ~low_priority;
     else                                choose_from = asked;
     choice = '0;
     for (int unsigned i = N; i > 0; i--) begin
@@ -130,7 +130,7 @@ module hvia_host_arbiter #(
     if (grant) begin
       for (int unsigned i = 0; i < N; i++) begin
         if (id == IdW'(i)) loss_d[i*LossW +: LossW] = '0;
-        else if (req_valid_i[i] & ~hungry[i]) begin
+        else if (req_valid_i[i] & ~starved[i]) begin
           loss_d[i*LossW +: LossW] = loss_q[i*LossW +: LossW] + 1'b1;
         end
       end

@@ -3,33 +3,33 @@
 // PCI configuration space of the one function: type 0 header, command and status register, two base
 // address registers. The target accesses it by dword.
 module hvia_pci_config (
-  input  logic         clk_i,
-  input  logic         rst_ni,
-  output logic         quiet_o,
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    output logic         quiet_o,
 
-  // Access by the target; combinational read.
-  input  logic         cfg_we_i,
-  input  logic [7:2]   cfg_addr_i,
-  input  logic [3:0]   cfg_be_i,
-  input  logic [31:0]  cfg_wdata_i,
-  output logic [31:0]  cfg_rdata_o,
+    // Access by the target; combinational read.
+    input  logic         cfg_we_i,
+    input  logic [7:2]   cfg_addr_i,
+    input  logic [3:0]   cfg_be_i,
+    input  logic [31:0]  cfg_wdata_i,
+    output logic [31:0]  cfg_rdata_o,
 
-  // Control of the interface
-  output logic         memory_en_o,
-  output logic         bus_master_en_o,
-  output logic         parity_en_o,
-  output logic         serr_en_o,
-  output logic [7:0]   latency_timer_o,
-  output logic [31:16] bar0_o,
-  output logic [31:20] bar1_o,
+    // Control of the interface
+    output logic         memory_en_o,
+    output logic         bus_master_en_o,
+    output logic         parity_en_o,
+    output logic         serr_en_o,
+    output logic [7:0]   latency_timer_o,
+    output logic [31:16] bar0_o,
+    output logic [31:20] bar1_o,
 
-  // Events for the status register
-  input  logic         set_master_parity_i,
-  input  logic         set_perr_seen_i,
-  input  logic         set_target_parity_i,
-  input  logic         set_address_parity_i,
-  input  logic         set_master_abort_i,
-  input  logic         set_target_abort_i
+    // Events for the status register
+    input  logic         set_master_parity_i,
+    input  logic         set_perr_seen_i,
+    input  logic         set_target_parity_i,
+    input  logic         set_address_parity_i,
+    input  logic         set_master_abort_i,
+    input  logic         set_target_abort_i
 );
 
   // Dword addresses

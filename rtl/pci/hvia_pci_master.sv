@@ -22,81 +22,81 @@
 // transactions. A request of one beat is a 32-bit transaction of the dwords it touches: it would
 // have to raise FRAME# before it knows the width. So the remainder is counted in dwords.
 module hvia_pci_master #(
-  parameter int unsigned W = 32
+    parameter int unsigned W = 32
 ) (
-  input  logic           clk_i,
-  input  logic           rst_ni,
+    input  logic           clk_i,
+    input  logic           rst_ni,
 
-  // Soft reset: with quiesce the master takes no new request; idle means nothing on the bus or
-  // pending. If BusMaster is or becomes 0 during quiesce, pending requests end as after an abort.
-  input  logic           quiesce_i,
-  output logic           idle_o,
-  output logic           quiet_o,
+    // Soft reset: with quiesce the master takes no new request; idle means nothing on the bus or
+    // pending. If BusMaster is or becomes 0 during quiesce, pending requests end as after an abort.
+    input  logic           quiesce_i,
+    output logic           idle_o,
+    output logic           quiet_o,
 
-  // From configuration space
-  input  logic           bus_master_en_i,
-  // a write that may clear BusMaster awaits its PAR: start nothing
-  input  logic           cfg_pending_i,
-  input  logic           parity_en_i,
-  input  logic [7:0]     latency_timer_i,
+    // From configuration space
+    input  logic           bus_master_en_i,
+    // a write that may clear BusMaster awaits its PAR: start nothing
+    input  logic           cfg_pending_i,
+    input  logic           parity_en_i,
+    input  logic [7:0]     latency_timer_i,
 
-  // Host-bus port
-  input  logic           req_valid_i,
-  output logic           req_ready_o,
-  input  logic           req_write_i,
-  input  logic [31:0]    req_addr_i,
-  input  logic [9:0]     req_len_i,
-  input  logic [W-1:0]   wdata_i,
-  input  logic [W/8-1:0] wstrb_i,
-  input  logic           wvalid_i,
-  output logic           wready_o,
-  output logic           wdone_o,
-  output logic           werr_o,
-  output logic [W-1:0]   rdata_o,
-  output logic           rvalid_o,
-  input  logic           rready_i,
-  output logic           rlast_o,
-  output logic           rerr_o,
+    // Host-bus port
+    input  logic           req_valid_i,
+    output logic           req_ready_o,
+    input  logic           req_write_i,
+    input  logic [31:0]    req_addr_i,
+    input  logic [9:0]     req_len_i,
+    input  logic [W-1:0]   wdata_i,
+    input  logic [W/8-1:0] wstrb_i,
+    input  logic           wvalid_i,
+    output logic           wready_o,
+    output logic           wdone_o,
+    output logic           werr_o,
+    output logic [W-1:0]   rdata_o,
+    output logic           rvalid_o,
+    input  logic           rready_i,
+    output logic           rlast_o,
+    output logic           rerr_o,
 
-  // Pins
-  output logic           req_n_o,
-  input  logic           gnt_n_i,
-  input  logic [W-1:0]   ad_i,
-  output logic [W-1:0]   ad_o,
-  output logic           ad_oe,
-  output logic [W/8-1:0] cbe_n_o,
-  output logic           cbe_n_oe,
-  input  logic           par_i,
-  output logic           par_o,
-  output logic           par_oe,
-  input  logic           frame_n_i,
-  output logic           frame_n_o,
-  output logic           frame_n_oe,
-  input  logic           irdy_n_i,
-  output logic           irdy_n_o,
-  output logic           irdy_n_oe,
-  input  logic           trdy_n_i,
-  input  logic           devsel_n_i,
-  input  logic           stop_n_i,
-  input  logic           perr_n_i,
-  // 64-bit extension; idle with W = 32
-  input  logic           par64_i,
-  output logic           par64_o,
-  output logic           par64_oe,
-  output logic           req64_n_o,
-  output logic           req64_n_oe,
-  input  logic           ack64_n_i,
+    // Pins
+    output logic           req_n_o,
+    input  logic           gnt_n_i,
+    input  logic [W-1:0]   ad_i,
+    output logic [W-1:0]   ad_o,
+    output logic           ad_oe,
+    output logic [W/8-1:0] cbe_n_o,
+    output logic           cbe_n_oe,
+    input  logic           par_i,
+    output logic           par_o,
+    output logic           par_oe,
+    input  logic           frame_n_i,
+    output logic           frame_n_o,
+    output logic           frame_n_oe,
+    input  logic           irdy_n_i,
+    output logic           irdy_n_o,
+    output logic           irdy_n_oe,
+    input  logic           trdy_n_i,
+    input  logic           devsel_n_i,
+    input  logic           stop_n_i,
+    input  logic           perr_n_i,
+    // 64-bit extension; idle with W = 32
+    input  logic           par64_i,
+    output logic           par64_o,
+    output logic           par64_oe,
+    output logic           req64_n_o,
+    output logic           req64_n_oe,
+    input  logic           ack64_n_i,
 
-  // Events, one clock each
-  output logic           stat_read_o,    // a read burst moved data
-  output logic           stat_write_o,   // a write burst moved data
-  output logic           stat_retry_o,   // the target retried or disconnected
-  output logic           stat_abort_o,   // master or target abort
-  output logic           set_master_abort_o,
-  output logic           set_target_abort_o,
-  output logic           set_parity_error_o,
-  output logic           set_perr_seen_o,
-  output logic           perr_o          // with ParityResponse: PERR# in the next clock
+    // Events, one clock each
+    output logic           stat_read_o,    // a read burst moved data
+    output logic           stat_write_o,   // a write burst moved data
+    output logic           stat_retry_o,   // the target retried or disconnected
+    output logic           stat_abort_o,   // master or target abort
+    output logic           set_master_abort_o,
+    output logic           set_target_abort_o,
+    output logic           set_parity_error_o,
+    output logic           set_perr_seen_o,
+    output logic           perr_o          // with ParityResponse: PERR# in the next clock
 );
 
   localparam bit          Wide              = W == 64;

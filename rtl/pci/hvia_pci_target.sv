@@ -12,62 +12,62 @@
 // parity clears the dword's byte enables: nothing is written. A configuration write waits for its
 // PAR. Without ParityResponse bad parity is only recorded, as PCI requires.
 module hvia_pci_target (
-  input  logic         clk_i,
-  input  logic         rst_ni,
-  output logic         quiet_o,
+    input  logic         clk_i,
+    input  logic         rst_ni,
+    output logic         quiet_o,
 
-  // Configuration space
-  output logic         cfg_we_o,
-  output logic         cfg_pending_o,  // a write ended in the last clock; its PAR decides
-  output logic [7:2]   cfg_addr_o,
-  output logic [3:0]   cfg_be_o,
-  output logic [31:0]  cfg_wdata_o,
-  input  logic [31:0]  cfg_rdata_i,
-  input  logic         memory_en_i,
-  input  logic         parity_en_i,
-  input  logic [31:16] bar0_i,
-  input  logic [31:20] bar1_i,
+    // Configuration space
+    output logic         cfg_we_o,
+    output logic         cfg_pending_o,  // a write ended in the last clock; its PAR decides
+    output logic [7:2]   cfg_addr_o,
+    output logic [3:0]   cfg_be_o,
+    output logic [31:0]  cfg_wdata_o,
+    input  logic [31:0]  cfg_rdata_i,
+    input  logic         memory_en_i,
+    input  logic         parity_en_i,
+    input  logic [31:16] bar0_i,
+    input  logic [31:20] bar1_i,
 
-  // Core
-  output logic         tgt_wvalid_o,
-  input  logic         tgt_wready_i,
-  output logic         tgt_wbar_o,
-  output logic [19:0]  tgt_waddr_o,
-  output logic [31:0]  tgt_wdata_o,
-  output logic [3:0]   tgt_wbe_o,
-  output logic         tgt_rvalid_o,
-  output logic [19:0]  tgt_raddr_o,
-  output logic         tgt_rbar_o,
-  input  logic         tgt_rready_i,
-  input  logic [31:0]  tgt_rdata_i,
+    // Core
+    output logic         tgt_wvalid_o,
+    input  logic         tgt_wready_i,
+    output logic         tgt_wbar_o,
+    output logic [19:0]  tgt_waddr_o,
+    output logic [31:0]  tgt_wdata_o,
+    output logic [3:0]   tgt_wbe_o,
+    output logic         tgt_rvalid_o,
+    output logic [19:0]  tgt_raddr_o,
+    output logic         tgt_rbar_o,
+    input  logic         tgt_rready_i,
+    input  logic [31:0]  tgt_rdata_i,
 
-  // Pins
-  input  logic [31:0]  ad_i,
-  output logic [31:0]  ad_o,
-  output logic         ad_oe,
-  input  logic [3:0]   cbe_n_i,
-  input  logic         par_i,
-  output logic         par_o,
-  output logic         par_oe,
-  input  logic         frame_n_i,
-  input  logic         irdy_n_i,
-  input  logic         idsel_i,
-  output logic         trdy_n_o,
-  output logic         trdy_n_oe,
-  output logic         devsel_n_o,
-  output logic         devsel_n_oe,
-  output logic         stop_n_o,
-  output logic         stop_n_oe,
+    // Pins
+    input  logic [31:0]  ad_i,
+    output logic [31:0]  ad_o,
+    output logic         ad_oe,
+    input  logic [3:0]   cbe_n_i,
+    input  logic         par_i,
+    output logic         par_o,
+    output logic         par_oe,
+    input  logic         frame_n_i,
+    input  logic         irdy_n_i,
+    input  logic         idsel_i,
+    output logic         trdy_n_o,
+    output logic         trdy_n_oe,
+    output logic         devsel_n_o,
+    output logic         devsel_n_oe,
+    output logic         stop_n_o,
+    output logic         stop_n_oe,
 
-  // dword written to a window
-  output logic         stat_write_o,  // dword written to a window
-  output logic         stat_read_o,   // dword read from a window
-  output logic         set_address_parity_o,
-  output logic         set_data_parity_o,
-  output logic         perr_o         // with ParityResponse: PERR# in the next clock
+    // dword written to a window
+    output logic         stat_write_o,  // dword written to a window
+    output logic         stat_read_o,   // dword read from a window
+    output logic         set_address_parity_o,
+    output logic         set_data_parity_o,
+    output logic         perr_o         // with ParityResponse: PERR# in the next clock
 );
 
-  localparam logic [3:0] FifoRoom      = 4'd6;   // of 8: the phase in progress still fits
+  localparam logic [3:0] FifoSpace     = 4'd6;   // of 8: the phase in progress still fits
   localparam logic [2:0] WriteWait     = 3'd5;   // wait states before a disconnect; PCI allows 8
   // clocks after FRAME# within which a read must reach the core
   localparam logic [3:0] DrainDeadline = 4'd3;
@@ -110,7 +110,7 @@ module hvia_pci_target (
   logic         fpush, fpop, fhead_bad;
   logic [54:0]  fhead;
 
-  logic         addr_phase, irdy, xfer, last, ending, room;
+  logic         addr_phase, irdy, xfer, last, ending, space;
   logic         hit0, hit1, hit_cfg, is_read, is_write, bad_address, window_end, bar_now, drained;
   logic         idle;
   logic [17:0]  next_dword;
@@ -148,7 +148,7 @@ module hvia_pci_target (
   assign fpush  = (state_q == StWrite) & xfer;
   assign fpop   = tgt_wvalid_o & tgt_wready_i;
   assign fcnt_d = fcnt_q + {3'd0, fpush} - {3'd0, fpop};
-  assign room   = fcnt_q + {3'd0, fpush} <= FifoRoom + {3'd0, fpop};
+  assign space  = fcnt_q + {3'd0, fpush} <= FifoSpace + {3'd0, fpop};
 
   assign drained      = (fcnt_q == 4'd0) & ~rdrop_q;
   assign tgt_rvalid_o = rvalid_q;
@@ -203,8 +203,8 @@ module hvia_pci_target (
         if (~(bad_address & parity_en_i)) begin
           if ((hit0 | hit1) & is_write) begin
             state_d  = StWrite;
-            trdy_n_d = ~room;
-            stop_n_d = ~(room & (wrap_d | window_end));
+            trdy_n_d = ~space;
+            stop_n_d = ~(space & (wrap_d | window_end));
           end else if ((hit0 | hit1) & is_read) begin
             state_d  = drained ? StRead : StDrain;
             rvalid_d = drained | rvalid_d;
@@ -235,12 +235,12 @@ module hvia_pci_target (
           if (ending) begin
             state_d = last ? StTurn : StStop;
           end else begin
-            trdy_n_d = ~room;
-            stop_n_d = ~(room & window_end);
+            trdy_n_d = ~space;
+            stop_n_d = ~(space & window_end);
           end
         end else if (trdy_n_q) begin
           wait_d = wait_q + 3'd1;
-          if (room) begin
+          if (space) begin
             trdy_n_d = 1'b0;
             stop_n_d = ~(wrap_q | window_end);
           end else if (wait_q == WriteWait) begin

@@ -50,16 +50,10 @@ module hvia_cdc_fifo #(
     logic both_rst_n;
     assign both_rst_n = src_rst_ni & dst_rst_ni;
     hvia_cdc_reset_sync u_src_reset (
-        .clk_i  (src_clk_i),
-        .arst_ni(both_rst_n),
-        .rst_no (src_rst_n),
-        .live_o (src_live)
+        .clk_i(src_clk_i), .arst_ni(both_rst_n), .rst_no(src_rst_n), .live_o(src_live)
     );
     hvia_cdc_reset_sync u_dst_reset (
-        .clk_i  (dst_clk_i),
-        .arst_ni(both_rst_n),
-        .rst_no (dst_rst_n),
-        .live_o (dst_live)
+        .clk_i(dst_clk_i), .arst_ni(both_rst_n), .rst_no(dst_rst_n), .live_o(dst_live)
     );
   end
 

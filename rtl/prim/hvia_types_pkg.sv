@@ -78,7 +78,7 @@ package hvia_types_pkg;
     logic [10:0] len, avail;
   } rx_frame_t;
 
-  // Translation: the answer is common to all clients, their valid bits are not.
+  // Translation: clients share the response and have separate valid bits.
   typedef struct packed {
     logic        valid;
     logic [31:0] handle;
@@ -160,7 +160,7 @@ package hvia_types_pkg;
     logic [15:0] len;
   } raw_rx_rsp_t;
 
-  // Descriptors and what becomes of them
+  // Descriptors, their chunks and completions
   typedef struct packed {
     logic         valid, head;
     logic [511:0] chunk;
@@ -182,7 +182,7 @@ package hvia_types_pkg;
     logic [31:0] pa, handle, length, status;
   } completion_t;
 
-  // Reliable VIs: an acknowledgement or a NAK, and what a received frame means to the ledger
+  // Reliable VIs: an acknowledgement or a NAK, and a report of a received frame to the ledger
   typedef struct packed {
     logic        valid;
     logic [31:0] number;
@@ -200,5 +200,13 @@ package hvia_types_pkg;
     logic [63:0] va;
     logic [31:0] handle, length;
   } ledger_rsp_t;
+
+  // Big-endian fields of a frame
+  function automatic logic [15:0] be16(input logic [15:0] v);
+    be16 = {v[7:0], v[15:8]};
+  endfunction
+  function automatic logic [31:0] be32(input logic [31:0] v);
+    be32 = {be16(v[15:0]), be16(v[31:16])};
+  endfunction
 
 endpackage

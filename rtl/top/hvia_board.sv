@@ -188,12 +188,12 @@ module hvia_board #(
   logic [$clog2(hvia_params_pkg::PacketSlotBytes*8/W)-1:0] rx_raddr;
   hvia_types_pkg::trace_t mac_tx_trace, mac_rx_trace, mac_bus_trace, host_bus_trace;
 
-  hvia_bus_monitor #(.StartEvent(hvia_pkg::TraceEventHostBusStart),
-          .EndEvent(hvia_pkg::TraceEventHostBusEnd)) u_host_bus_monitor (
+  hvia_bus_monitor #(
+      .StartEvent(hvia_pkg::TraceEventHostBusStart), .EndEvent(hvia_pkg::TraceEventHostBusEnd)
+  ) u_host_bus_monitor (
       .clk_i, .rst_ni(bus_rst_n), .frame_n_i, .irdy_n_i, .use_i({15'd0, frame_n_oe}),
       .trace_valid_o(host_bus_trace.valid), .trace_event_o(host_bus_trace.code),
-      .trace_vi_o(host_bus_trace.vi), .trace_seq_o(host_bus_trace.seq),
-      .quiet_o(monitor_quiet)
+      .trace_vi_o(host_bus_trace.vi), .trace_seq_o(host_bus_trace.seq), .quiet_o(monitor_quiet)
   );
 
   hvia_gec #(.W(W)) u_gec (

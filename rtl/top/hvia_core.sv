@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The card without its board: everything that does not know which bus and which MAC it hangs on.
-// Outside it sees one host bus port, one target port, packet buffers in each direction, the SDRAM's
-// pins and the trace port.
+// The card without its board: everything that depends neither on the bus nor on the MAC. It has one
+// host bus port, one target port, packet buffers in each direction, the SDRAM's pins and the trace
+// port.
 module hvia_core #(
     parameter int unsigned W = 32
 ) (
@@ -85,7 +85,7 @@ module hvia_core #(
   hvia_types_pkg::host_rsp_t completion_rsp, raw_rsp, command_rsp;
   hvia_types_pkg::read_req_t fetch_req, read_req;
   hvia_types_pkg::read_rsp_t fetch_rsp, read_rsp;
-  logic fetch_patient, read_more, fetch_att_ready, fetch_att_valid, transmit_att_ready,
+  logic fetch_low_priority, read_more, fetch_att_ready, fetch_att_valid, transmit_att_ready,
       transmit_att_valid, receive_att_ready, receive_att_valid, att_ready, host_quiet,
       doorbell_ready, info_read, irq_notify, forget, clear, clear_ready, tx_init_ready,
       rx_init_ready, ledger_init_valid, ledger_init_ready, completion_error_ready,
@@ -130,8 +130,7 @@ module hvia_core #(
   hvia_types_pkg::acknowledge_t nak, acknowledge;
   hvia_types_pkg::completion_t fetch_cpl, transmit_cpl, ledger_cpl;
 
-  // What a read of State reports: the read itself, its counting and its trace are no work of the
-  // card.
+  // Work as State reports it: not the read of State itself, its count and its trace.
   logic idle;
   assign idle    = host_quiet && control_still && send_quiet && receive_quiet && board_quiet_i;
   assign quiet_o = idle && control_quiet && monitor_quiet_i;
@@ -152,7 +151,7 @@ module hvia_core #(
       .write_wstrb_i(write_wstrb),
       .completion_req_i(completion_req), .completion_rsp_o(completion_rsp),
       .completion_wdata_i(completion_wdata), .completion_wstrb_i(completion_wstrb),
-      .fetch_req_i(fetch_req), .fetch_rsp_o(fetch_rsp), .fetch_patient_i(fetch_patient),
+      .fetch_req_i(fetch_req), .fetch_rsp_o(fetch_rsp), .fetch_low_priority_i(fetch_low_priority),
       .raw_req_i(raw_req), .raw_rsp_o(raw_rsp), .raw_wdata_i(raw_wdata), .raw_wstrb_i(raw_wstrb),
       .command_req_i(command_req), .command_rsp_o(command_rsp), .command_wdata_i(command_wdata),
       .command_wstrb_i(command_wstrb),
@@ -230,7 +229,7 @@ module hvia_core #(
       .transmit_att_o(transmit_att), .transmit_att_vi_o(transmit_att_vi),
       .transmit_att_ready_i(transmit_att_ready), .transmit_att_valid_i(transmit_att_valid),
       .att_rsp_i(att_rsp),
-      .fetch_req_o(fetch_req), .fetch_rsp_i(fetch_rsp), .fetch_patient_o(fetch_patient),
+      .fetch_req_o(fetch_req), .fetch_rsp_i(fetch_rsp), .fetch_low_priority_o(fetch_low_priority),
       .read_req_o(read_req), .read_rsp_i(read_rsp), .read_more_o(read_more),
       .rdata_i(rdata), .released_i(released), .released_vi_i(released_vi),
       .release_ready_o(release_ready), .coming_vi_i(coming_vi), .coming_o(coming),

@@ -7,9 +7,8 @@
 // waiting one, so several frames share one acknowledgement.
 //
 // A gap is reported once until a frame is accepted. A NAK stays until the VI is reconnected or
-// reset: the first one counts, and nothing accepted or missed after it is reported. Both events
-// also withdraw the VI's acknowledgement, in the list and at the port, because it was for the
-// former peer.
+// reset: only the first one counts, and no later accept or gap is reported. A reconnection or reset
+// also withdraws the VI's acknowledgement from the list and the port: it was for the former peer.
 //
 // One event at a time: the VI's word is read in the clock that takes the event and written in the
 // next. The write of a connection or a reset has priority.
@@ -25,15 +24,15 @@ module hvia_acknowledge (
     input  logic [31:0] rxa_number_i,
     input  logic [2:0]  rxa_code_i,
     // Whether a VI was NAKed, one clock after its index.
-    input  hvia_params_pkg::vi_t refused_vi_i,
-    output logic        refused_o,
+    input  hvia_params_pkg::vi_t nak_sent_vi_i,
+    output logic        nak_sent_o,
 
     // Ledger: a read is NAKed.
-    input  logic        ref_valid_i,
-    output logic        ref_ready_o,
-    input  hvia_params_pkg::vi_t ref_vi_i,
-    input  logic [31:0] ref_number_i,
-    input  logic [2:0]  ref_code_i,
+    input  logic        nak_valid_i,
+    output logic        nak_ready_o,
+    input  hvia_params_pkg::vi_t nak_vi_i,
+    input  logic [31:0] nak_number_i,
+    input  logic [2:0]  nak_code_i,
 
     // Transmit engine. An offer is stable until it is taken or withdrawn.
     output logic        ack_valid_o,
@@ -48,7 +47,7 @@ module hvia_acknowledge (
     input  logic        clear_valid_i,
     input  hvia_params_pkg::vi_t clear_vi_i,
 
-    output logic        stat_refusal_sent_o,
+    output logic        stat_nak_sent_o,
     output logic        quiet_o
 );
 
@@ -64,9 +63,9 @@ module hvia_acknowledge (
   state_e state_q, state_d;
 
   typedef struct packed {
-    logic              due;   // an acknowledgement is due
-    logic              told;  // the gap was reported, since the last accepted frame
-    logic [CountW-1:0] count; // frames accepted since the last acknowledgement
+    logic              due;      // an acknowledgement is due
+    logic              gap_sent; // the gap was reported, since the last accepted frame
+    logic [CountW-1:0] count;    // frames accepted since the last acknowledgement
     logic [2:0]        code;
     logic [31:0]       number;
   } word_t;
@@ -76,7 +75,7 @@ module hvia_acknowledge (
   logic [WordBits-1:0] word_mem[hvia_params_pkg::VICount];
   hvia_params_pkg::vi_t list_mem[hvia_params_pkg::VICount];
   word_t               word_q, word_d;
-  hvia_params_pkg::vis_t refused_q, listed_q;
+  hvia_params_pkg::vis_t nak_sent_q, listed_q;
   hvia_params_pkg::vi_t list_vi_q;
   hvia_params_pkg::vi_t head_q, tail_q;
   logic                some_q;  // the list is not empty
@@ -88,18 +87,18 @@ module hvia_acknowledge (
   assign renew_vi = clear_valid_i ? clear_vi_i : init_vi_i;
 
   // The event taken in this clock.
-  logic        take_rxa, take_ref, take_head;
+  logic        take_rxa, take_nak, take_head;
   logic [2:0]  op_q;
   hvia_params_pkg::vi_t vi_q, vi_d;
   logic [31:0] number_q;
   logic [2:0]  code_q;
   assign take_rxa    = (state_q == Idle) & rxa_valid_i;
-  assign take_ref    = (state_q == Idle) & ~rxa_valid_i & ref_valid_i;
-  assign take_head   = (state_q == Idle) & ~rxa_valid_i & ~ref_valid_i & some_q & ~ack_valid_o;
+  assign take_nak    = (state_q == Idle) & ~rxa_valid_i & nak_valid_i;
+  assign take_head   = (state_q == Idle) & ~rxa_valid_i & ~nak_valid_i & some_q & ~ack_valid_o;
   assign rxa_ready_o = take_rxa;
-  assign ref_ready_o = take_ref;
+  assign nak_ready_o = take_nak;
   always_comb begin
-    vi_d = take_rxa ? rxa_vi_i : ref_vi_i;
+    vi_d = take_rxa ? rxa_vi_i : nak_vi_i;
     if (state_q == Head) vi_d = list_vi_q;
   end
 
@@ -111,7 +110,7 @@ module hvia_acknowledge (
     state_d = state_q;
     unique case (state_q)
       Idle: begin
-        if (take_rxa | take_ref) state_d = over ? Idle : Event;
+        if (take_rxa | take_nak) state_d = over ? Idle : Event;
         else if (take_head) state_d = Head;
       end
       Head:    state_d = over ? Idle : Show;
@@ -126,7 +125,7 @@ module hvia_acknowledge (
   end
 
   always_ff @(posedge clk_i) begin
-    if (take_rxa | take_ref | (state_q == Head)) begin
+    if (take_rxa | take_nak | (state_q == Head)) begin
       vi_q   <= vi_d;
       word_q <= word_mem[vi_d];
     end
@@ -134,22 +133,22 @@ module hvia_acknowledge (
       op_q     <= rxa_op_i;
       number_q <= rxa_number_i;
       code_q   <= rxa_code_i;
-    end else if (take_ref) begin
+    end else if (take_nak) begin
       op_q     <= hvia_pkg::AcknowledgeOperationNAK;
-      number_q <= ref_number_i;
-      code_q   <= ref_code_i;
+      number_q <= nak_number_i;
+      code_q   <= nak_code_i;
     end
     if (take_head) list_vi_q <= list_mem[head_q];
   end
 
   // Effect of the event on the word.
-  logic write, refused, refuse, push, show;
-  assign refused = refused_q[vi_q];
-  assign write   = ((state_q == Event) | (state_q == Show)) & ~renew;
-  assign refuse  = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationNAK) &
-      ~refused;
-  assign push    = write & (state_q == Event) & word_d.due & ~listed_q[vi_q];
-  assign show    = write & (state_q == Show) & word_q.due;
+  logic write, nak_sent, nak, push, show;
+  assign nak_sent = nak_sent_q[vi_q];
+  assign write    = ((state_q == Event) | (state_q == Show)) & ~renew;
+  assign nak      = write & (state_q == Event) & (op_q == hvia_pkg::AcknowledgeOperationNAK) &
+      ~nak_sent;
+  assign push     = write & (state_q == Event) & word_d.due & ~listed_q[vi_q];
+  assign show     = write & (state_q == Show) & word_q.due;
   always_comb begin
     word_d = word_q;
     if (state_q == Show) begin
@@ -159,18 +158,18 @@ module hvia_acknowledge (
     end else begin
       unique case (op_q)
         hvia_pkg::AcknowledgeOperationAccept, hvia_pkg::AcknowledgeOperationAcceptLast: begin
-          if (~refused) begin
-            word_d.number = number_q;
-            word_d.code   = hvia_pkg::AcknowledgeCodeOk;
-            word_d.told   = 1'b0;
+          if (~nak_sent) begin
+            word_d.number   = number_q;
+            word_d.code     = hvia_pkg::AcknowledgeCodeOk;
+            word_d.gap_sent = 1'b0;
             // It may wrap while the acknowledgement waits, which is due anyway.
-            word_d.count  = word_q.count + 1'b1;
+            word_d.count    = word_q.count + 1'b1;
             if ((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) |
                 (word_d.count == CountW'(Every))) word_d.due = 1'b1;
           end
         end
         hvia_pkg::AcknowledgeOperationOld: begin
-          if (~refused) begin
+          if (~nak_sent) begin
             word_d.number = number_q;
             // It also reports a gap not reported yet.
             if (~word_q.due) word_d.code = hvia_pkg::AcknowledgeCodeOk;
@@ -178,22 +177,22 @@ module hvia_acknowledge (
           end
         end
         hvia_pkg::AcknowledgeOperationGap: begin
-          if (~refused & ~word_q.told) begin
-            word_d.number = number_q;
-            word_d.code   = hvia_pkg::AcknowledgeCodeGap;
-            word_d.told   = 1'b1;
-            word_d.due    = 1'b1;
+          if (~nak_sent & ~word_q.gap_sent) begin
+            word_d.number   = number_q;
+            word_d.code     = hvia_pkg::AcknowledgeCodeGap;
+            word_d.gap_sent = 1'b1;
+            word_d.due      = 1'b1;
           end
         end
         hvia_pkg::AcknowledgeOperationNAK: begin
-          if (~refused) begin
+          if (~nak_sent) begin
             word_d.number = number_q;
             word_d.code   = code_q;
           end
           word_d.due = 1'b1;
         end
         // A frame after a NAK: repeat the NAK.
-        default: if (refused) word_d.due = 1'b1;
+        default: if (nak_sent) word_d.due = 1'b1;
       endcase
     end
   end
@@ -206,16 +205,16 @@ module hvia_acknowledge (
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      refused_q <= '0;
-      refused_o <= 1'b0;
-      listed_q  <= '0;
-      head_q    <= '0;
-      tail_q    <= '0;
-      some_q    <= 1'b0;
+      nak_sent_q <= '0;
+      nak_sent_o <= 1'b0;
+      listed_q   <= '0;
+      head_q     <= '0;
+      tail_q     <= '0;
+      some_q     <= 1'b0;
     end else begin
-      if (refuse) refused_q[vi_q] <= 1'b1;
-      if (renew) refused_q[renew_vi] <= 1'b0;
-      refused_o <= refused_q[refused_vi_i];
+      if (nak) nak_sent_q[vi_q] <= 1'b1;
+      if (renew) nak_sent_q[renew_vi] <= 1'b0;
+      nak_sent_o <= nak_sent_q[nak_sent_vi_i];
       // When the last one leaves, the list is empty; both do not happen at once.
       if (push) begin
         listed_q[vi_q] <= 1'b1;
@@ -247,10 +246,10 @@ module hvia_acknowledge (
     end
   end
 
-  assign stat_refusal_sent_o = refuse;
+  assign stat_nak_sent_o = nak;
 
-  assign quiet_o = (state_q == Idle) & ~rxa_valid_i & ~ref_valid_i &
+  assign quiet_o = (state_q == Idle) & ~rxa_valid_i & ~nak_valid_i &
       ~some_q & ~ack_valid_o & ~renew &
-                   (refused_o == refused_q[refused_vi_i]);
+                   (nak_sent_o == nak_sent_q[nak_sent_vi_i]);
 
 endmodule

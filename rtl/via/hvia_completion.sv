@@ -121,12 +121,12 @@ module hvia_completion #(
 
   typedef enum logic [3:0] {
     Idle,
-    Request,    // Status: request the bus
-    Wait,       // write in progress
-    Refused,    // no memory to write to
-    Ask,        // the ring looks full: read Consumed
+    Request,      // Status: request the bus
+    Wait,         // write in progress
+    Unwritten,    // no memory to write to
+    Ask,          // the ring looks full: read Consumed
     Answer,
-    Judge,      // compare with Consumed
+    Compare,    // compare with Consumed
     Entry,      // entry: request the bus
     EntryWait,  // write in progress
     Overrun,    // the entry is lost
@@ -168,7 +168,7 @@ module hvia_completion #(
 
   logic [2*TieBits-1:0] tie_mem [hvia_params_pkg::VICount];
   logic [2*TieBits-1:0] tie_q;
-  hvia_params_pkg::vis_t told_q;
+  hvia_params_pkg::vis_t has_tie_q;
   logic                 tied_q;
   logic [TieBits-1:0]   tie;
   logic [QueueBits-1:0] queue;  // number of the completion queue
@@ -180,11 +180,11 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      told_q <= '0;
-      tied_q <= 1'b0;
+      has_tie_q <= '0;
+      tied_q    <= 1'b0;
     end else begin
-      if (cq_tie_valid_i) told_q[cq_tie_vi_i] <= 1'b1;
-      if (accept) tied_q <= told_q[cpl_vi_i[VIW*chosen +: VIW]];
+      if (cq_tie_valid_i) has_tie_q[cq_tie_vi_i] <= 1'b1;
+      if (accept) tied_q <= has_tie_q[cpl_vi_i[VIW*chosen +: VIW]];
     end
   end
 
@@ -202,7 +202,7 @@ module hvia_completion #(
   logic [31:PageBits]     page;
   logic [3:0]             log2;
   logic [15:0]            tail, consumed, seen, consumed_q, entries, place;
-  logic                   look_q, fresh_q, tied, created, full, lap, command, ring_write;
+  logic                   lookup_q, fresh_q, tied, created, full, lap, command, ring_write;
   logic [QueueBits-1:0]   ring_at;
 
   assign {page, log2, tail, consumed} = ring_q;
@@ -217,7 +217,7 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i) begin
     if (ring_write) ring_mem[ring_at] <= ring_d;
-    if (look_q || command) ring_q <= ring_mem[ring_at];
+    if (lookup_q || command) ring_q <= ring_mem[ring_at];
   end
 
   // The manager checked the command: the number exists, the ring is page aligned.
@@ -236,7 +236,7 @@ module hvia_completion #(
     end
   end
 
-  // An impossible Consumed is the host's error: more than all entries in use counts as full.
+  // Consumed beyond the entries in use is a host error and counts as a full queue.
   assign tied    = tied_q && tie != '0;
   assign created = created_q[queue];
   assign seen    = fresh_q ? consumed_q : consumed;
@@ -250,10 +250,10 @@ module hvia_completion #(
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      look_q  <= 1'b0;
-      fresh_q <= 1'b0;
+      lookup_q <= 1'b0;
+      fresh_q  <= 1'b0;
     end else begin
-      look_q <= accept;
+      lookup_q <= accept;
       if (accept) fresh_q <= 1'b0;
       else if (answered) fresh_q <= 1'b1;
     end
@@ -272,20 +272,20 @@ module hvia_completion #(
       unique case (state_q)
         Idle: begin
           if (command) state_q <= Command;
-          else if (accept) state_q <= write ? Request : Refused;
+          else if (accept) state_q <= write ? Request : Unwritten;
         end
         Request:   if (req_ready_i) state_q <= Wait;
         Wait: begin
-          if (wdone_i && werr_i) state_q <= async_ready_i ? Idle : Refused;
+          if (wdone_i && werr_i) state_q <= async_ready_i ? Idle : Unwritten;
           else if (wdone_i) state_q <= !tied ? Idle : !created ? Overrun : full ? Ask : Entry;
         end
         Ask:       if (req_ready_i) state_q <= Answer;
-        Answer:    if (answered) state_q <= rerr_i ? Overrun : Judge;
-        Judge:     state_q <= full ? Overrun : Entry;
+        Answer:    if (answered) state_q <= rerr_i ? Overrun : Compare;
+        Compare:     state_q <= full ? Overrun : Entry;
         Entry:     if (req_ready_i) state_q <= EntryWait;
         EntryWait: if (wdone_i) state_q <= werr_i ? Overrun : Idle;
         // One report at a time: the last one may still wait behind those of other engines.
-        Refused, Overrun: if (async_ready_i) state_q <= Idle;
+        Unwritten, Overrun: if (async_ready_i) state_q <= Idle;
         default:   state_q <= Idle;
       endcase
     end
@@ -364,10 +364,10 @@ module hvia_completion #(
   assign wvalid_o    = (of_status && 32'(beat_q) < Beats) || (of_entry && 32'(beat_q) < EntryBeats);
   assign rready_o    = state_q == Answer;
 
-  logic done, entry_done, refused, overrun;
+  logic done, entry_done, unwritten, overrun;
   assign done       = state_q == Wait && wdone_i;
   assign entry_done = state_q == EntryWait && wdone_i;
-  assign refused    = (state_q == Refused || (done && werr_i)) && async_ready_i;
+  assign unwritten  = (state_q == Unwritten || (done && werr_i)) && async_ready_i;
   assign overrun    = state_q == Overrun && async_ready_i;
 
   // A completion that is not written accesses nothing, and a ring is no registered memory.
@@ -386,14 +386,14 @@ module hvia_completion #(
 
   assign stat_completion_written_o = done && !werr_i;
   assign stat_completion_receive_o = done && !werr_i && receive_q;
-  assign stat_completion_error_o   = refused;
+  assign stat_completion_error_o   = unwritten;
   assign stat_descriptor_flushed_o = accept && status[hvia_pkg::DescriptorStatusFlushedBit];
   assign stat_descriptor_error_o   = accept && (status & ErrorMask) != 32'd0 &&
                                      !status[hvia_pkg::DescriptorStatusFlushedBit];
   assign stat_completion_queue_entry_o   = entry_done && !werr_i;
   assign stat_completion_queue_overrun_o = overrun;
 
-  assign async_valid_o = refused || overrun;
+  assign async_valid_o = unwritten || overrun;
   assign async_code_o  = overrun ? hvia_pkg::AsyncErrorCompletionQueueOverrun :
                                    hvia_pkg::AsyncErrorCompletionProtection;
   assign async_vi_o    = 8'(vi_q);

@@ -28,7 +28,7 @@ module hvia_descriptor_fetch #(
     input  logic [31:0]  take_handle_i,
     input  logic         take_more_i,
     input  logic [15:0]  take_seq_i,
-    output logic         send_room_o,
+    output logic         send_space_o,
     output logic         link_valid_o,
     input  logic         link_ready_i,
     output logic         link_bad_o,
@@ -75,7 +75,7 @@ module hvia_descriptor_fetch #(
     // Host bus, reads only.
     output logic         req_valid_o,
     input  logic         req_ready_i,
-    output logic         req_patient_o,
+    output logic         req_low_priority_o,
     output logic [31:0]  req_addr_o,
     output logic [9:0]   req_len_o,
     input  logic [W-1:0] rdata_i,
@@ -340,8 +340,8 @@ module hvia_descriptor_fetch #(
 
   // A receive descriptor is usually fetched long before its message. It yields to payload on the
   // bus, unless the receive engine or other work for this unit waits for it.
-  assign req_valid_o   = state_q == Request;
-  assign req_patient_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i &&
+  assign req_valid_o        = state_q == Request;
+  assign req_low_priority_o = work_q == Receive && !wanted_i && !take_valid_i && !rxc_valid_i &&
       !txc_valid_i;
   assign req_addr_o  = pa_q;
   assign req_len_o   = Bytes[9:0];
@@ -444,7 +444,7 @@ module hvia_descriptor_fetch #(
   assign desc_unreachable_o = wait_valid_q ? wait_missed_q : missed;
 
   // One send descriptor at a time is in the unit or in the waiting register.
-  assign send_room_o = !wait_valid_q && !(busy && work_q == Send);
+  assign send_space_o = !wait_valid_q && !(busy && work_q == Send);
 
   // To the store.
   always_comb begin

@@ -68,24 +68,24 @@ module hvia_doorbell (
   hvia_params_pkg::vi_t page;
   logic [11:0] offset, base;
   logic [1:0]  index, next_phase;
-  logic        receive, known, whole, cached, in_order, load, accept, third, good, aligned;
+  logic        receive, known, complete, cached, in_order, load, accept, third, good, aligned;
   logic        walking_q, load_q, began_q, began_receive_q, owed_q, started_over, dropped;
   hvia_params_pkg::vi_t walk_q;
 
-  assign page    = db_waddr_i[12 +: hvia_params_pkg::VICountLog2];
-  assign offset  = db_waddr_i[11:0];
-  assign index   = offset[3:2];
-  assign base    = {offset[11:4], 2'b00, offset[1:0]};
-  assign receive = base == hvia_pkg::DoorbellReceive;
-  assign known   = (receive || base == hvia_pkg::DoorbellSend) && index != 2'd3 && !walking_q &&
+  assign page     = db_waddr_i[12 +: hvia_params_pkg::VICountLog2];
+  assign offset   = db_waddr_i[11:0];
+  assign index    = offset[3:2];
+  assign base     = {offset[11:4], 2'b00, offset[1:0]};
+  assign receive  = base == hvia_pkg::DoorbellReceive;
+  assign known    = (receive || base == hvia_pkg::DoorbellSend) && index != 2'd3 && !walking_q &&
                    32'(db_waddr_i[19:12]) < hvia_params_pkg::VICount;
-  assign whole   = db_wbe_i == 4'hf;
-  assign cached  = vi_q == page && receive_q == receive;
+  assign complete = db_wbe_i == 4'hf;
+  assign cached   = vi_q == page && receive_q == receive;
 
   // A dword for another queue than the last one waits two clocks: one for the RAM, one for the
   // registers.
-  assign load     = db_wvalid_i && known && whole && index != 2'd0 && !cached;
-  assign in_order = known && whole && (index == 2'd0 || phase_q == index);
+  assign load     = db_wvalid_i && known && complete && index != 2'd0 && !cached;
+  assign in_order = known && complete && (index == 2'd0 || phase_q == index);
 
   assign db_wready_o = !forget_valid_i && !load &&
                        !(in_order && index == 2'd2 && commit_q && !db_ready_i);

@@ -6,12 +6,12 @@
 //
 // A descriptor may stay here indefinitely while its memory is deregistered. Then the store searches
 // all slots for the withdrawn handle, one per clock, and marks them stale: their status can no
-// longer be written. By then no translation by that handle is in flight, so no slot can get it
-// behind the search.
+// longer be written. By then no translation by that handle is in flight, so no slot gets it
+// after the search.
 module hvia_receive_store (
     input  logic         clk_i,
     input  logic         rst_ni,
-    // From the fetch: a whole descriptor into an empty slot, or a further chunk for a valid slot.
+    // From the fetch: a descriptor into an empty slot, or a further chunk for a valid slot.
     input  logic         wr_valid_i,
     input  logic         wr_head_i,
     input  hvia_params_pkg::vi_t wr_vi_i,
@@ -77,18 +77,18 @@ module hvia_receive_store (
   end
 
   // The search: reads a handle in one clock and compares it in the next.
-  logic        search_q, judge_q, fresh_q;
-  hvia_params_pkg::vi_t search_vi_q, judge_vi_q;
-  logic [31:0] judge_handle_q;
+  logic        search_q, compare_q, fresh_q;
+  hvia_params_pkg::vi_t search_vi_q, compare_vi_q;
+  logic [31:0] compare_handle_q;
   logic        mark;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       search_q    <= 1'b0;
       search_vi_q <= '0;
-      judge_q     <= 1'b0;
+      compare_q   <= 1'b0;
     end else begin
-      judge_q <= search_q;
+      compare_q <= search_q;
       if (stale_start_i) begin
         search_q    <= 1'b1;
         search_vi_q <= '0;
@@ -101,23 +101,23 @@ module hvia_receive_store (
 
   always_ff @(posedge clk_i) begin
     if (search_q) begin
-      judge_vi_q     <= search_vi_q;
-      judge_handle_q <= handle_mem[search_vi_q];
+      compare_vi_q     <= search_vi_q;
+      compare_handle_q <= handle_mem[search_vi_q];
       // A slot filled in this clock still shows the handle of the descriptor before.
-      fresh_q        <= write_head && wr_vi_i == search_vi_q;
+      fresh_q          <= write_head && wr_vi_i == search_vi_q;
     end
   end
 
-  assign mark         = judge_q && valid_q[judge_vi_q] && !fresh_q &&
-      judge_handle_q == drain_handle_i;
-  assign stale_busy_o = search_q || judge_q;
+  assign mark         = compare_q && valid_q[compare_vi_q] && !fresh_q &&
+      compare_handle_q == drain_handle_i;
+  assign stale_busy_o = search_q || compare_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       valid_q <= '0;
       stale_q <= '0;
     end else begin
-      if (mark) stale_q[judge_vi_q] <= 1'b1;
+      if (mark) stale_q[compare_vi_q] <= 1'b1;
       if (drop_valid_i) valid_q[drop_vi_i] <= 1'b0;
       if (write_head) begin
         valid_q[wr_vi_i] <= 1'b1;
@@ -167,6 +167,6 @@ module hvia_receive_store (
   assign vi_busy_o = drain_receive_i && valid_q[drain_vi_i];
 
   assign quiet_o = !wr_valid_i && !drop_valid_i && !clear_valid_i && !stale_start_i && !search_q &&
-                   !judge_q && !changed_q && read_vi_q == rs_vi_i;
+                   !compare_q && !changed_q && read_vi_q == rs_vi_i;
 
 endmodule

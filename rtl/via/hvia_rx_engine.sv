@@ -124,8 +124,8 @@ module hvia_rx_engine #(
     output hvia_params_pkg::vi_t rxa_vi_o,
     output logic [31:0]      rxa_number_o,
     output logic [2:0]       rxa_code_o,
-    output hvia_params_pkg::vi_t refused_vi_o,
-    input  logic             refused_i,  // the VI one clock earlier was NAKed
+    output hvia_params_pkg::vi_t nak_sent_vi_o,
+    input  logic             nak_sent_i,  // the VI one clock earlier was NAKed
 
     // The ledger of reliable VIs; its reply comes with ready.
     output logic             rxl_valid_o,
@@ -217,7 +217,7 @@ module hvia_rx_engine #(
     output logic             stat_receive_read_limit_o,
     output logic             stat_receive_out_of_order_o,
     output logic             stat_receive_acknowledge_o,
-    output logic             stat_receive_refused_o,
+    output logic             stat_receive_naked_o,
     output logic             stat_raw_receive_dropped_o,
     output logic             trace_valid_o,
     output logic [7:0]       trace_event_o,
@@ -232,8 +232,7 @@ module hvia_rx_engine #(
   localparam int unsigned LaneW       = $clog2(Bytes);
   localparam int unsigned EthBytes    = hvia_pkg::EthernetHeaderSize;
   localparam int unsigned HeaderBytes = hvia_pkg::EthernetHeaderSize + hvia_pkg::ViaHeaderSize;
-  // Whole header words that are kept; the word after them starts with the end of the immediate data
-  // and is the first of the payload.
+  // Complete header words. The next word has the end of the immediate data and the first payload.
   localparam int unsigned HeaderWords = HeaderBytes / Bytes;
   localparam int unsigned HeaderBits  = HeaderWords * W;
   localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
@@ -258,10 +257,10 @@ module hvia_rx_engine #(
     Idle,
     Head,
     Check,
-    Begin,     // a First waits for its descriptor
-    Look,      // find the buffer of the next byte
-    Fetch,     // request the chunk that has the next segment
-    Chunk,     // receive it
+    Begin,      // a First waits for its descriptor
+    Locate,     // find the buffer of the next byte
+    Fetch,      // request the chunk that has the next segment
+    Chunk,      // receive it
     Write,
     Finish,    // wait for the end of the frame, release its slot
     Complete,  // pass a descriptor to completion
@@ -271,10 +270,10 @@ module hvia_rx_engine #(
     RawSmall,
     Flush,     // read the state of the drained VI
     Close,
-    Whole,     // wait for the end of a frame for the ledger
+    Tail,      // wait for the end of a frame for the ledger
     Ask,       // pass it to the ledger
     Find,      // the ledger names the read of a response
-    Tell       // report the response to the ledger
+    Report     // report the response to the ledger
   } state_e;
   state_e state_q, state_d;
   state_e after_q, after_d;  // after Release
@@ -297,7 +296,7 @@ module hvia_rx_engine #(
     FrameReadLimit,
     FrameOutOfOrder,
     FrameAcknowledge,
-    FrameRefused
+    FrameNAKed
   } outcome_e;
   outcome_e outcome_q, outcome_d;
 
@@ -340,12 +339,7 @@ module hvia_rx_engine #(
   end
 
   // Header fields. They are big-endian; byte 0 of the frame lies in the lowest bits.
-  function automatic logic [15:0] be16(input logic [15:0] v);
-    be16 = {v[7:0], v[15:8]};
-  endfunction
-  function automatic logic [31:0] be32(input logic [31:0] v);
-    be32 = {v[7:0], v[15:8], v[23:16], v[31:24]};
-  endfunction
+  logic [HeaderBits-8*EthBytes-1:0] via;
   logic [47:0] destination, source;
   logic [15:0] ether_type, payload_len, destination_vi, source_vi;
   logic [7:0]  flags;
@@ -356,27 +350,27 @@ module hvia_rx_engine #(
   logic        first, last, immediate;
   assign destination    = header_q[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48];
   assign source         = header_q[8*hvia_pkg::EthernetHeaderSourceOffset +: 48];
-  assign ether_type     = be16(header_q[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]);
-  assign operation      =
-      header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
-               hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4];
-  assign version        =
-      header_q[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
-               hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
-  assign flags          = header_q[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8];
-  assign payload_len    = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16]);
-  assign destination_vi = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16]);
-  assign source_vi      = be16(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]);
-  assign number         = be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]);
-  assign address        = {be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]),
-                           be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32])};
+  assign ether_type     = hvia_types_pkg::be16(
+      header_q[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]);
+  assign via            = header_q[HeaderBits-1:8*EthBytes];
+  assign operation      = via[8*hvia_pkg::ViaHeaderOperationVersionOffset +
+      hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4];
+  assign version        = via[8*hvia_pkg::ViaHeaderOperationVersionOffset +
+      hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4];
+  assign flags          = via[8*hvia_pkg::ViaHeaderFlagsOffset +: 8];
+  assign payload_len    = hvia_types_pkg::be16(via[8*hvia_pkg::ViaHeaderPayloadLengthOffset +: 16]);
+  assign destination_vi = hvia_types_pkg::be16(via[8*hvia_pkg::ViaHeaderDestinationVIOffset +: 16]);
+  assign source_vi      = hvia_types_pkg::be16(via[8*hvia_pkg::ViaHeaderSourceVIOffset +: 16]);
+  assign number         = hvia_types_pkg::be32(via[8*hvia_pkg::ViaHeaderSequenceOffset +: 32]);
+  assign address        = {hvia_types_pkg::be32(via[8*hvia_pkg::ViaHeaderAddressOffset +: 32]),
+                           hvia_types_pkg::be32(via[8*hvia_pkg::ViaHeaderAddressOffset+32 +: 32])};
   assign {send_total, send_offset} = address;
-  assign handle         = be32(header_q[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]);
+  assign handle         = hvia_types_pkg::be32(via[8*hvia_pkg::ViaHeaderHandleOffset +: 32]);
   assign first          = flags[hvia_pkg::ViaHeaderFlagsFirstBit];
   assign last           = flags[hvia_pkg::ViaHeaderFlagsLastBit];
   assign immediate      = flags[hvia_pkg::ViaHeaderFlagsImmediateBit];
-  assign immediate_now  = be32({rx_rdata_i[TailBits-1:0],
-                           header_q[HeaderBits-1:8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset)]});
+  assign immediate_now  = hvia_types_pkg::be32({rx_rdata_i[TailBits-1:0],
+                           via[$bits(via)-1:8*hvia_pkg::ViaHeaderImmediateOffset]});
 
   // Context.
   logic [2:0]  ctx_state;
@@ -405,7 +399,7 @@ module hvia_rx_engine #(
     logic                 dropped;   // drop until the next First
     logic                 immediate; // as the First set it
     logic                 rdma;
-    logic                 answer;
+    logic                 read;      // a read response
     logic                 strange;   // the chunk on the chip is not that of `segment`
     logic [ErrorBits-1:0] errors;    // so far; nothing is written after one
     logic [7:0]           segment;   // of the last byte placed, or 0
@@ -455,20 +449,19 @@ module hvia_rx_engine #(
   assign forget = forget_q | (clear_valid_i & (clear_vi_i == vi_q));
 
   // Verdict on the frame in `Check`.
-  logic own, group, is_via, malformed, too_long, bad_vi, old, gap, supported, rdma, needs;
-  logic stranger, again, send, request, answer, acknowledgement, bad_acknowledgement, plain_answer,
-      fits;
-  logic contradicts;
-  logic [32:0] answer_end;
+  logic to_us, group, is_via, malformed, too_long, bad_vi, old, gap, supported, rdma, needs;
+  logic stranger, after_nak, send, request, response, acknowledgement, bad_acknowledgement;
+  logic plain_rsp, fits, contradicts;
+  logic [32:0] rsp_end;
   logic not_for_us, checked, gone, in_order, is_open, begins, continues, accept;
   logic near, agrees, astray, stray, stray_q;
   logic cut_open, lost_first, close, stored_needs;
   assign checked    = (state_q == Check) & word_ok_q;
   assign gone       = rx_end_i & rx_bad_i;
-  assign own        = destination == mac_i;
+  assign to_us      = destination == mac_i;
   assign group      = destination[0];
   assign is_via     = ether_type == hvia_pkg::EtherTypeVia;
-  assign not_for_us = ~own & (~group | is_via);
+  assign not_for_us = ~to_us & (~group | is_via);
   assign too_long   = rx_end_i & ({1'b0, payload_len} + HeaderBytes[16:0] > {6'd0, rx_len_i});
   assign malformed  = (version != hvia_pkg::ViaVersion) |
                       (operation > hvia_pkg::FrameOperationAcknowledge) |
@@ -486,8 +479,8 @@ module hvia_rx_engine #(
   assign rdma       = operation == hvia_pkg::FrameOperationRDMAWrite;
   assign send       = operation == hvia_pkg::FrameOperationSend;
   assign request    = reliable & (operation == hvia_pkg::FrameOperationRDMAReadRequest);
-  assign answer     = reliable & (operation == hvia_pkg::FrameOperationRDMAReadResponse);
-  assign supported  = rdma | send | request | answer;
+  assign response   = reliable & (operation == hvia_pkg::FrameOperationRDMAReadResponse);
+  assign supported  = rdma | send | request | response;
   assign needs      = send | (rdma & immediate);
 
   // Reliable VIs only. A frame after a NAK gets the NAK repeated. An acknowledgement never gets a
@@ -495,39 +488,39 @@ module hvia_rx_engine #(
   assign acknowledgement     = reliable & (operation == hvia_pkg::FrameOperationAcknowledge);
   assign bad_acknowledgement = (flags != 8'd0) | (payload_len != 16'd0) |
                                (immediate_now > {29'd0, hvia_pkg::AcknowledgeCodeTransport});
-  assign again        = reliable & ~stranger & refused_i & ~acknowledgement;
+  assign after_nak = reliable & ~stranger & nak_sent_i & ~acknowledgement;
   // The last frame of a read response ends where the read does, the others before that.
-  assign answer_end   = {1'b0, send_offset} + {17'd0, payload_len};
-  assign fits         = last ? answer_end == {1'b0, send_total} : answer_end < {1'b0, send_total};
-  assign plain_answer = answer & ~immediate & fits;
+  assign rsp_end   = {1'b0, send_offset} + {17'd0, payload_len};
+  assign fits      = last ? rsp_end == {1'b0, send_total} : rsp_end < {1'b0, send_total};
+  assign plain_rsp = response & ~immediate & fits;
 
   // `in_order`: the sequence number may be consumed. `stray`: only the number is wrong.
   assign in_order     = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & ~astray &
-                        ~(reliable & (gap | again | acknowledgement));
+                        ~(reliable & (gap | after_nak | acknowledgement));
   assign stray        = checked & ~gone & ~not_for_us & is_via & ~malformed & ~bad_vi & astray &
       ~reliable;
   assign is_open      = open_q[vi_q];
   assign begins       = first & ~(reliable & is_open) &
-                 (rdma | (send & (send_offset == 32'd0)) | (plain_answer & (send_offset == 32'd0)) |
+                 (rdma | (send & (send_offset == 32'd0)) | (plain_rsp & (send_offset == 32'd0)) |
                          (request & last & ~immediate & (payload_len == 16'd0)));
-  assign continues    = (rdma | send | plain_answer) & ~first & is_open & ~gap &
+  assign continues    = (rdma | send | plain_rsp) & ~first & is_open & ~gap &
       (rdma == stored.rdma) &
-                        (answer == stored.answer) & (immediate == stored.immediate) &
+                        (response == stored.read) & (immediate == stored.immediate) &
                         (rdma | ((send_offset == stored.received) & (send_total == stored.total)));
   assign accept       = in_order & (begins | continues);
   assign contradicts  = in_order & reliable & ~accept;
   assign cut_open     = in_order & ~reliable & is_open & ~continues;
   assign lost_first   = in_order & ~reliable & ~is_open & ~stored.dropped & supported & ~begins;
-  assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.answer;
+  assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.read;
   assign close        = cut_open & stored_needs;
 
   // `start`: a message starts. It takes the descriptor on the chip if it requires one, and waits
   // for one in flight. A change of what is in flight shows one clock later.
   logic start, go_on, take, wait_for, empty, coming_q, no_right;
   logic [ErrorBits-1:0] found;
-  assign start    = (accept & begins & ~close & ~request & ~answer) |
+  assign start    = (accept & begins & ~close & ~request & ~response) |
       ((state_q == Begin) & ~bad_vi);
-  assign go_on    = accept & continues & ~answer;
+  assign go_on    = accept & continues & ~response;
   assign take     = start & needs & rs_valid_i;
   assign empty    = (state_q == Begin) & needs & ~rs_valid_i & ~coming_i & ~coming_q;
   assign wait_for = start & needs & ~rs_valid_i & ~empty;
@@ -543,9 +536,9 @@ module hvia_rx_engine #(
   logic [1:0]   place;
   logic [127:0] segment;
   logic [63:0]  segment_va;
-  logic [31:0]  segment_handle, segment_len, segment_left, room;
+  logic [31:0]  segment_handle, segment_len, segment_left, space;
   logic [10:0]  left_q, part, part_q;
-  logic         no_room, exhausted, place_last;
+  logic         no_space, exhausted, place_last;
   logic [7:0]   segment_next, chunk_next, segments;
   logic [31:0]  limit, read_handle_q;
   logic [63:0]  read_va_q;
@@ -558,25 +551,25 @@ module hvia_rx_engine #(
   assign segment_next   = message_q.segment + 8'd1;
   // The first chunk of a read's descriptor has its number of segments; the process may have changed
   // it since the read started, so it need not be the checked one.
-  assign limit          = message_q.answer ? message_q.total : rs_length_i;
-  assign segments       = message_q.answer ? message_q.segments : rs_segments_i[7:0];
-  assign room           = limit - message_q.written;
-  assign no_room        = (room == 32'd0) | (message_q.segment == segments) |
-                          (message_q.answer & (message_q.segment > segments));
+  assign limit          = message_q.read ? message_q.total : rs_length_i;
+  assign segments       = message_q.read ? message_q.segments : rs_segments_i[7:0];
+  assign space          = limit - message_q.written;
+  assign no_space       = (space == 32'd0) | (message_q.segment == segments) |
+                          (message_q.read & (message_q.segment > segments));
   assign exhausted      = segment_left == 32'd0;
   assign place_last     = place == 2'd3;
   always_comb begin
     part = left_q;
     if ({21'd0, part} > segment_left) part = segment_left[10:0];
-    if ({21'd0, part} > room) part = room[10:0];
+    if ({21'd0, part} > space) part = space[10:0];
   end
   assign chunk_next = message_q.segment + 8'(FirstPlace);
 
   assign rxc_valid_o  = state_q == Fetch;
   assign rxc_vi_o     = vi_q;
-  assign rxc_va_o     = (message_q.answer ? read_va_q : rs_va_i) + {52'd0, chunk_next[7:2], 6'd0};
-  assign rxc_handle_o = message_q.answer ? read_handle_q : rs_handle_i;
-  assign rxc_store_o  = ~message_q.answer;
+  assign rxc_va_o     = (message_q.read ? read_va_q : rs_va_i) + {52'd0, chunk_next[7:2], 6'd0};
+  assign rxc_handle_o = message_q.read ? read_handle_q : rs_handle_i;
+  assign rxc_store_o  = ~message_q.read;
 
   // Writing.
   logic        job_valid, job_ready, job_translated, job_done, dma_quiet, raw, raw_fits;
@@ -595,7 +588,7 @@ module hvia_rx_engine #(
   assign rawrx_ready_o = raw;
   assign job_rdma = rdma & ~no_right & ((start & ~needs) | (take & (found == '0)) |
                                        (go_on & (stored.errors == '0)));
-  assign job_send = (state_q == Look) & (left_q != 11'd0) & ~no_room & ~exhausted;
+  assign job_send = (state_q == Locate) & (left_q != 11'd0) & ~no_space & ~exhausted;
   assign job_valid = job_rdma | job_send | (raw & raw_fits);
   assign beat_valid = ((state_q == Write) | (state_q == RawWrite)) & word_ok_q;
   assign beat_offset = (first_beat_q & (state_q == Write)) ? lane_q : '0;
@@ -606,8 +599,8 @@ module hvia_rx_engine #(
       job_va     = {32'd0, rawrx_pa_i};
       job_len    = {5'd0, rx_len_i};
       job_bound  = {21'd0, rx_len_i};
-    end else if (state_q == Look) begin
-      // The whole rest of the segment must be reachable, so that it is rejected or used as a whole.
+    end else if (state_q == Locate) begin
+      // The whole rest of the segment must be reachable, so that it is used or rejected as a whole.
       job_handle = segment_handle;
       job_va     = segment_va + {32'd0, message_q.offset};
       job_len    = {5'd0, part};
@@ -637,8 +630,8 @@ module hvia_rx_engine #(
       .clk_i, .rst_ni, .no_overlap_i, .short_bursts_i,
       .job_valid_i(job_valid), .job_ready_o(job_ready), .job_physical_i(raw),
       .job_handle_i(job_handle), .job_va_i(job_va), .job_len_i(job_len), .job_bound_i(job_bound),
-      .job_tag_i((state_q == Look) ? tag_q : ctx_tag),
-      .job_access_i((state_q == Look) ? hvia_pkg::AttAccessLocal : hvia_pkg::AttAccessRemoteWrite),
+      .job_tag_i((state_q == Locate) ? tag_q : ctx_tag), .job_access_i(
+          (state_q == Locate) ? hvia_pkg::AttAccessLocal : hvia_pkg::AttAccessRemoteWrite),
       .job_translated_o(job_translated), .job_done_o(job_done), .job_err_o(job_err),
       .beat_valid_i(beat_valid), .beat_ready_o(beat_ready), .beat_data_i(beat_data),
       .beat_offset_i(beat_offset), .beat_bytes_i((LaneW + 1)'(Bytes) - {1'b0, beat_offset}),
@@ -661,8 +654,8 @@ module hvia_rx_engine #(
   logic plain_q;  // it belongs to an RDMA write without immediate data
   logic gap_q, leave, lost, open_next, fin_async, fin_abort, short_frame, resting;
   logic reliable_q;  // the VI is reliable
-  logic answer_q;    // and the frame is part of a read response
-  logic early, told_q, say, fetched_q, broken, cut_q;
+  logic response_q;  // and the frame is part of a read response
+  logic early, reported_q, report_due, fetched_q, broken, cut_q;
   logic [2:0] rest_q;
   // A frame shorter than its header claims, unknown until it was complete.
   assign short_frame = too_long & is_via & (outcome_q != FrameNotForUs) & (outcome_q != FrameNone);
@@ -677,7 +670,7 @@ module hvia_rx_engine #(
     fin_async = 1'b0;
     if (reliable_q) begin
       // The ledger reports errors in the buffers of a read.
-      fin_async = broken & ~(answer_q & (outcome_q != FrameRefused));
+      fin_async = broken & ~(response_q & (outcome_q != FrameNAKed));
     end else if (lost) begin
       fin_abort = plain_q;
       fin_async = plain_q;
@@ -690,7 +683,8 @@ module hvia_rx_engine #(
   // The collector of asynchronous errors has one slot for this engine and serves others first, so
   // the next error waits for a few clocks. Only two errors of one frame come that close together.
   assign resting = rest_q != 3'd0;
-  assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) & ~(say & rxa_valid_o);
+  assign leave   = (state_q == Finish) & rx_end_i & ~(fin_async & resting) &
+      ~(report_due & rxa_valid_o);
 
   assign mem_write = leave & (mine_q | stray_q);
   always_comb begin
@@ -715,71 +709,71 @@ module hvia_rx_engine #(
 
   // A frame of a reliable VI is reported to `acknowledge` when it is complete, at its end at the
   // latest.
-  logic        told_valid_q;
-  logic [2:0]  told_op_q, told_code_q, say_op, say_code;
-  hvia_params_pkg::vi_t told_vi_q;
-  logic [31:0] told_number_q, say_number;
-  assign early = (state_q == Write) & reliable_q & delivery_q & job_translated & ~told_q &
-      (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~told_valid_q &
+  logic        rxa_valid_q;
+  logic [2:0]  rxa_op_q, rxa_code_q, report_op, report_code;
+  hvia_params_pkg::vi_t rxa_vi_q;
+  logic [31:0] rxa_number_q, report_number;
+  assign early    = (state_q == Write) & reliable_q & delivery_q & job_translated & ~reported_q &
+      (~sending_q | (left_q == part_q)) & rx_end_i & ~rx_bad_i & ~too_long & ~rxa_valid_q &
       ~forget;
   always_comb begin
-    say        = 1'b0;
-    say_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast :
+    report_due    = 1'b0;
+    report_op     = last ? hvia_pkg::AcknowledgeOperationAcceptLast :
         hvia_pkg::AcknowledgeOperationAccept;
-    say_number = number + 32'd1;
-    say_code   = hvia_pkg::AcknowledgeCodeOk;
+    report_number = number + 32'd1;
+    report_code   = hvia_pkg::AcknowledgeCodeOk;
     if (~mine_q) begin
       // Else no acknowledgement.
-      say        = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) |
-          (outcome_q == FrameRefused);
-      say_number = expected;
-      say_op     = (outcome_q == FrameOld) ? hvia_pkg::AcknowledgeOperationOld :
+      report_due    = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) |
+          (outcome_q == FrameNAKed);
+      report_number = expected;
+      report_op     = (outcome_q == FrameOld) ? hvia_pkg::AcknowledgeOperationOld :
                    (outcome_q == FrameOutOfOrder) ? hvia_pkg::AcknowledgeOperationGap :
                    hvia_pkg::AcknowledgeOperationAgain;
     end else if (early | (outcome_q == FrameGood)) begin
-      say        = ~told_q;
+      report_due    = ~reported_q;
     end else begin
-      say        = broken;
-      say_number = number;
-      say_op     = hvia_pkg::AcknowledgeOperationNAK;
+      report_due    = broken;
+      report_number = number;
+      report_op     = hvia_pkg::AcknowledgeOperationNAK;
       unique case (outcome_q)
         FrameQueueEmpty, FrameDescriptor, FrameLength: begin
-          say_code = answer_q ? hvia_pkg::AcknowledgeCodeTransport :
+          report_code = response_q ? hvia_pkg::AcknowledgeCodeTransport :
               hvia_pkg::AcknowledgeCodeRemoteDescriptor;
         end
-        FrameProtection: say_code = hvia_pkg::AcknowledgeCodeRDMAProtection;
-        default:         say_code = hvia_pkg::AcknowledgeCodeTransport;
+        FrameProtection: report_code = hvia_pkg::AcknowledgeCodeRDMAProtection;
+        default:         report_code = hvia_pkg::AcknowledgeCodeTransport;
       endcase
     end
-    say = say & reliable_q & ~rx_bad_i & ~short_frame & ~forget;
+    report_due = report_due & reliable_q & ~rx_bad_i & ~short_frame & ~forget;
   end
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) told_valid_q <= 1'b0;
-    else if (early | (leave & say)) told_valid_q <= 1'b1;
-    else if (rxa_ready_i | (clear_valid_i & (clear_vi_i == told_vi_q))) told_valid_q <= 1'b0;
+    if (!rst_ni) rxa_valid_q <= 1'b0;
+    else if (early | (leave & report_due)) rxa_valid_q <= 1'b1;
+    else if (rxa_ready_i | (clear_valid_i & (clear_vi_i == rxa_vi_q))) rxa_valid_q <= 1'b0;
   end
   always_ff @(posedge clk_i) begin
-    if (early | (leave & say)) begin
-      told_vi_q     <= vi_q;
-      told_op_q     <= say_op;
-      told_number_q <= say_number;
-      told_code_q   <= say_code;
+    if (early | (leave & report_due)) begin
+      rxa_vi_q     <= vi_q;
+      rxa_op_q     <= report_op;
+      rxa_number_q <= report_number;
+      rxa_code_q   <= report_code;
     end
-    if (state_q == Check) told_q <= 1'b0;
-    else if (early) told_q <= 1'b1;
+    if (state_q == Check) reported_q <= 1'b0;
+    else if (early) reported_q <= 1'b1;
   end
-  assign rxa_valid_o  = told_valid_q;
-  assign rxa_op_o     = told_op_q;
-  assign rxa_vi_o     = told_vi_q;
-  assign rxa_number_o = told_number_q;
-  assign rxa_code_o   = told_code_q;
-  assign refused_vi_o = vi_q;
+  assign rxa_valid_o   = rxa_valid_q;
+  assign rxa_op_o      = rxa_op_q;
+  assign rxa_vi_o      = rxa_vi_q;
+  assign rxa_number_o  = rxa_number_q;
+  assign rxa_code_o    = rxa_code_q;
+  assign nak_sent_vi_o = vi_q;
 
   // The ledger.
   logic lost_now;
   assign lost_now     = rx_bad_i | too_long;
   assign rxl_valid_o  = (state_q == Ask) | (state_q == Find) |
-      ((state_q == Tell) & rx_end_i & ~lost_now);
+      ((state_q == Report) & rx_end_i & ~lost_now);
   assign rxl_vi_o     = vi_q;
   assign rxl_number_o = number;
   assign rxl_code_o   = immediate_q[2:0];
@@ -800,13 +794,13 @@ module hvia_rx_engine #(
   // A flushed VI: its open message, then every descriptor that is on the chip or arrives.
   logic flushed_q, asked_q, flush_want, close_wait, close_end;
   assign flush_want = flush_i & (~flushed_q | (asked_q & rs_valid_i));
-  assign close_wait = is_open & ~stored_needs & ~stored.answer & resting;
+  assign close_wait = is_open & ~stored_needs & ~stored.read & resting;
   assign close_end  = (state_q == Close) & ~is_open & ~rs_valid_i;
   assign rs_vi_o    = ((state_q == Idle) & flush_i) ? drain_vi_i : vi_q;
 
   // The end of the payload.
-  state_e ended, look_or_fetch;
-  assign ended = answer_q ? Tell : Finish;
+  state_e ended, locate_or_fetch;
+  assign ended = response_q ? Report : Finish;
 
   always_comb begin
     state_d   = state_q;
@@ -826,24 +820,24 @@ module hvia_rx_engine #(
           else if (not_for_us) outcome_d = FrameNotForUs;
           else if (~is_via) state_d = RawCheck;
           else if (malformed) outcome_d = FrameMalformed;
-          else if (again) outcome_d = FrameRefused;
+          else if (after_nak) outcome_d = FrameNAKed;
           else if (bad_vi) outcome_d = FrameBadVi;
           else if (acknowledgement) begin
             outcome_d = bad_acknowledgement ? FrameMalformed : FrameAcknowledge;
-            if (~bad_acknowledgement) state_d = rx_end_i ? Ask : Whole;
+            if (~bad_acknowledgement) state_d = rx_end_i ? Ask : Tail;
           end else if (astray & old) outcome_d = FrameOld;
           else if (astray | (reliable & gap)) outcome_d = FrameOutOfOrder;
-          else if (contradicts) outcome_d = FrameRefused;
+          else if (contradicts) outcome_d = FrameNAKed;
           else if (~supported) outcome_d = FrameUnsupported;
           else if (~accept) outcome_d = FrameDropped;
           else if (request) begin
             outcome_d = no_right ? FrameProtection : FrameGood;
-            if (~no_right) state_d = rx_end_i ? Ask : Whole;
-          end else if (answer) state_d = Find;
+            if (~no_right) state_d = rx_end_i ? Ask : Tail;
+          end else if (response) state_d = Find;
           else if (go_on) begin
             if (stored.errors != '0) outcome_d = FrameDropped;
             else if (no_right) outcome_d = FrameProtection;
-            else state_d = rdma ? Write : look_or_fetch;
+            else state_d = rdma ? Write : locate_or_fetch;
           end
           if (close) begin
             state_d = Complete;
@@ -855,11 +849,11 @@ module hvia_rx_engine #(
         state_d   = Finish;
         outcome_d = FrameBadVi;
       end
-      Look: begin
+      Locate: begin
         if (left_q == 11'd0) begin
           state_d   = ended;
           outcome_d = FrameGood;
-        end else if (no_room) begin
+        end else if (no_space) begin
           state_d   = ended;
           outcome_d = FrameLength;
         end else if (exhausted) begin
@@ -870,14 +864,14 @@ module hvia_rx_engine #(
       end
       Fetch: if (rxc_ready_i) state_d = Chunk;
       Chunk: if (rxc_done_i) begin
-        state_d   = rxc_err_i ? ended : Look;
+        state_d   = rxc_err_i ? ended : Locate;
         outcome_d = FrameDescriptor;
       end
       Write: if (job_done) begin
         state_d = ended;
         if (job_bus) outcome_d = FrameBusError;
         else if (~job_ok) outcome_d = rdma ? FrameProtection : FrameDescriptor;
-        else if (sending_q && left_q != part_q) state_d = Look;
+        else if (sending_q && left_q != part_q) state_d = Locate;
         else outcome_d = FrameGood;
       end
       Finish: if (leave) begin
@@ -902,7 +896,7 @@ module hvia_rx_engine #(
         if (is_open ? stored_needs : rs_valid_i) state_d = Complete;
         else if (~is_open) state_d = Idle;
       end
-      Whole: if (rx_end_i) begin
+      Tail: if (rx_end_i) begin
         state_d = (lost_now | bad_vi) ? Finish : Ask;
         if (bad_vi) outcome_d = FrameBadVi;
       end
@@ -913,12 +907,12 @@ module hvia_rx_engine #(
       Find: if (rxl_ready_i) begin
         if (~rxl_ok_i | (rxl_length_i != send_total)) begin
           state_d   = Finish;
-          outcome_d = FrameRefused;
+          outcome_d = FrameNAKed;
         end else begin
-          state_d = (payload_len == 16'd0) ? Look : Fetch;
+          state_d = (payload_len == 16'd0) ? Locate : Fetch;
         end
       end
-      Tell: if (rx_end_i & (lost_now | rxl_ready_i)) state_d = Finish;
+      Report: if (rx_end_i & (lost_now | rxl_ready_i)) state_d = Finish;
       default: state_d = Idle;
     endcase
     if (start) begin
@@ -934,12 +928,12 @@ module hvia_rx_engine #(
         state_d   = Finish;
         outcome_d = FrameProtection;
       end else begin
-        state_d = rdma ? Write : look_or_fetch;
+        state_d = rdma ? Write : locate_or_fetch;
       end
     end
   end
   // A lost frame may have left another chunk on the chip.
-  assign look_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Look;
+  assign locate_or_fetch = (stored.strange & (payload_len != 16'd0)) ? Fetch : Locate;
   assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) |
       (state_q == RawWrite)) & (state_d == Idle));
 
@@ -974,8 +968,8 @@ module hvia_rx_engine #(
       plain_q <= accept & ~needs;
       reliable_q <= reliable;
       delivery_q <= delivery;
-      answer_q   <= answer & accept;
-      cut_q      <= contradicts & is_open & ~stored.answer;
+      response_q <= response & accept;
+      cut_q      <= contradicts & is_open & ~stored.read;
       fetched_q  <= 1'b0;
       left_q  <= payload_len[10:0];
       lane_q  <= PayloadLane;
@@ -987,12 +981,12 @@ module hvia_rx_engine #(
     end
     if ((state_q == Chunk) & rxc_done_i) begin
       chunk_q   <= chunk_data_i;
-      fetched_q <= fetched_q | (~rxc_err_i & ~message_q.answer);
+      fetched_q <= fetched_q | (~rxc_err_i & ~message_q.read);
     end
     if (take) held_q <= 1'b1;
     if ((state_q == Begin) & bad_vi) plain_q <= 1'b0;
     if ((state_q == Ask) & rxl_ready_i & ~rxl_ok_i) mine_q <= 1'b0;
-    if ((state_q == Whole) & bad_vi) mine_q <= 1'b0;
+    if ((state_q == Tail) & bad_vi) mine_q <= 1'b0;
     if (state_q == Find) begin
       read_va_q     <= rxl_va_i;
       read_handle_q <= rxl_handle_i;
@@ -1008,9 +1002,9 @@ module hvia_rx_engine #(
     end else if (go_on & no_right & (stored.errors == '0)) begin
       message_q.errors <= RDMAProtectionError;
     end
-    if (accept & answer & begins) begin
+    if (accept & response & begins) begin
       message_q         <= '0;
-      message_q.answer  <= 1'b1;
+      message_q.read    <= 1'b1;
       message_q.strange <= stored.strange;
       message_q.segment <= FirstData;
       message_q.total   <= send_total;
@@ -1019,15 +1013,15 @@ module hvia_rx_engine #(
       message_q <= is_open ? stored : '0;
     end
     if ((state_q == Chunk) & rxc_done_i & ~rxc_err_i) begin
-      if (~message_q.answer) message_q.strange <= 1'b0;
+      if (~message_q.read) message_q.strange <= 1'b0;
       // The first chunk.
       else if (message_q.segment ==
           FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +:
           8];
     end
 
-    if ((state_q == Look) & (left_q != 11'd0)) begin
-      if (no_room) begin
+    if ((state_q == Locate) & (left_q != 11'd0)) begin
+      if (no_space) begin
         message_q.errors <= message_q.errors | LengthError;
       end else if (exhausted) begin
         message_q.segment <= segment_next;
@@ -1112,7 +1106,7 @@ module hvia_rx_engine #(
   // Asynchronous errors: a message without a descriptor was cut off, or an error of `Finish`.
   logic cut_plain, close_plain;
   assign cut_plain   = (cut_open & ~stored_needs) | (lost_first & ~needs);
-  assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.answer & ~close_wait;
+  assign close_plain = (state_q == Close) & is_open & ~stored_needs & ~stored.read & ~close_wait;
   assign async_valid_o = cut_plain | close_plain | (leave & fin_async);
   always_comb begin
     async_code_o = hvia_pkg::AsyncErrorRDMAWriteProtection;
@@ -1150,19 +1144,19 @@ module hvia_rx_engine #(
   assign stat_receive_gap_o              = leave & mine_q & gap_q & ~lost;
   assign stat_receive_aborted_o          = cut_open | lost_first |
       (leave & (cut_q ? ~lost : mine_q & lost & (held_q | plain_q) & ~reliable_q)) |
-                                      ((state_q == Close) & is_open & ~stored.answer & ~close_wait);
+                                      ((state_q == Close) & is_open & ~stored.read & ~close_wait);
   assign stat_receive_message_o          = cpl_valid_o & cpl_ready_i & cpl_message_q;
   assign stat_receive_read_limit_o       = counted == FrameReadLimit;
   assign stat_receive_out_of_order_o     = counted == FrameOutOfOrder;
   assign stat_receive_acknowledge_o      = counted == FrameAcknowledge;
-  assign stat_receive_refused_o          = counted == FrameRefused;
+  assign stat_receive_naked_o            = counted == FrameNAKed;
   assign stat_raw_receive_dropped_o      = raw_drop;
 
   // The frame's last byte is written, or it has none.
   logic written, translated, translated_q;
   assign translated = (state_q == Write) & job_translated & ~translated_q;
   assign written    = (write_done & job_ok & (~sending_q | (left_q == part_q))) |
-                      ((state_q == Look) & (left_q == 11'd0));
+                      ((state_q == Locate) & (left_q == 11'd0));
   always_ff @(posedge clk_i) begin
     if (state_q == Check) translated_q <= 1'b0;
     else if (translated) translated_q <= 1'b1;
@@ -1173,27 +1167,26 @@ module hvia_rx_engine #(
   assign trace_vi_o    = 8'(vi_q);
   assign trace_seq_o   = number[15:0];
 
-  // Draining. Until the verdict a frame holds nothing: it will be checked against the context of
-  // that time.
+  // Draining. Until the verdict a frame holds nothing: the check uses the context of that time.
   logic works, unused;
   always_comb begin
     unique case (state_q)
-      Begin, Look, Fetch, Chunk, Write, Complete, Release, Flush, Close, Whole, Ask, Find,
-          Tell: works = 1'b1;
-      Finish:  works = mine_q | stray_q | say;
+      Begin, Locate, Fetch, Chunk, Write, Complete, Release, Flush, Close, Tail, Ask, Find,
+          Report: works = 1'b1;
+      Finish:  works = mine_q | stray_q | report_due;
       default: works = in_order | stray;
     endcase
   end
   assign handle_busy_o = ((state_q == Write) & (job_handle_q == drain_handle_i)) |
                          ((state_q == Complete) & (cpl_handle_q == drain_handle_i));
   assign vi_busy_o     =
-      (works & (vi_q == drain_vi_i)) | flush_want | (told_valid_q & (told_vi_q == drain_vi_i));
+      (works & (vi_q == drain_vi_i)) | flush_want | (rxa_valid_q & (rxa_vi_q == drain_vi_i));
 
   assign unused = job_ready ^ (^rs_control_i) ^ (^rs_segments_i[15:8]) ^
                   (^rs_status_i[31:ErrorBits+1]) ^ rs_status_i[0] ^ (^chunk_next[1:0]);
 
   assign quiet_o = (state_q == Idle) & ~rx_valid_i & ~seq_init_valid_i & ~clear_valid_i & ~resting &
                    ~flush_want & (asked_q == flush_i) & (flushed_q == flush_i) & dma_quiet &
-                       ~told_valid_q;
+                       ~rxa_valid_q;
 
 endmodule

@@ -18,9 +18,9 @@
 //   top    one past the highest number ever sent
 //
 // One operation at a time: the record and an entry are read in the clock in which it is chosen, and
-// written in the next, unless it scans entries, one per clock. Requests of the engines come first,
-// in turn; the ledger's own work (completions, jobs, deadlines, the search for a withdrawn handle)
-// also has a turn.
+// written in the next, unless it scans entries, one per clock. The transmit engine, the receive
+// engine and the ledger's work (completions, jobs, deadlines, the search for a withdrawn handle)
+// take turns.
 //
 // A connection is live from ConnectVI to the flush. A VI that is not live completes all its
 // entries. A broken one is live but idle: its entries wait for the flush.
@@ -95,11 +95,11 @@ module hvia_send_ledger (
     input  hvia_params_pkg::vi_t alive_vi_i,
 
     // NAKs of reads.
-    output logic         ref_valid_o,
-    input  logic         ref_ready_i,
-    output hvia_params_pkg::vi_t ref_vi_o,
-    output logic [31:0]  ref_number_o,
-    output logic [2:0]   ref_code_o,
+    output logic         nak_valid_o,
+    input  logic         nak_ready_i,
+    output hvia_params_pkg::vi_t nak_vi_o,
+    output logic [31:0]  nak_number_o,
+    output logic [2:0]   nak_code_o,
 
     // Completions.
     output logic         cpl_valid_o,
@@ -124,7 +124,7 @@ module hvia_send_ledger (
     input  logic         unhold_ready_i,
     output hvia_params_pkg::vi_t unhold_vi_o,
 
-    // Draining, and the search for a withdrawn handle, stable at drain_handle_i.
+    // Drain, and search for a withdrawn handle; drain_handle_i is stable meanwhile.
     input  logic [31:0]  drain_handle_i,
     input  hvia_params_pkg::vi_t drain_vi_i,
     input  logic         flush_i,
@@ -139,7 +139,7 @@ module hvia_send_ledger (
     output logic         stat_rewind_o,
     output logic         stat_retry_exhausted_o,
     output logic         stat_acknowledge_stray_o,
-    output logic         stat_refusal_received_o,
+    output logic         stat_nak_received_o,
     output logic         stat_read_response_o,
     output logic         trace_valid_o,
     output logic [7:0]   trace_event_o,
@@ -155,14 +155,14 @@ module hvia_send_ledger (
   localparam int unsigned ResponseBits = $clog2(Responses);
   // Descriptors that may be in flight when their queue is held: one each in the queue's offer, the
   // fetch, the register behind it and the engine.
-  localparam int unsigned UnderWay = 4;
-  localparam int unsigned HoldFrom = Messages - UnderWay;
+  localparam int unsigned InFlight = 4;
+  localparam int unsigned HoldFrom = Messages - InFlight;
   localparam int unsigned Together = hvia_params_pkg::AcknowledgeEvery;
   localparam int unsigned AliveFactor = hvia_params_pkg::RetryAliveFactor;
   localparam int unsigned AliveBits   = 8 + $clog2(AliveFactor);
   localparam logic [31:0] MaxPayload = {16'd0, hvia_pkg::MaxPayload};
   // The NAK of an acknowledged frame may be this many numbers behind: more than any window.
-  localparam logic [31:0] RefusedBehind = 32'd256;
+  localparam logic [31:0] NAKBehind = 32'd256;
 
   // Report or question of the transmit engine: led_op.
   localparam logic [1:0] LedOpen = 2'd0, LedSent = 2'd1, LedAsk = 2'd2;  // else Fail
@@ -172,7 +172,7 @@ module hvia_send_ledger (
   // Error bits of a status.
   localparam logic [8:0] ErrorMask = hvia_pkg::DescriptorErrorMask[8:0];
 
-  // End of a connection that no entry is marked for.
+  // Why a connection ends if no entry is marked.
   localparam logic [1:0] Alive = 2'd0, Lost = 2'd1, Exhausted = 2'd2;
 
   // The record of a VI.
@@ -191,8 +191,8 @@ module hvia_send_ledger (
     logic [7:0]  retry_limit;
     logic [7:0]  read_limit;
     logic [4:0]  retry_log2;
-    logic [MessageBits:0]  own_head, own_begun, own_tail;
-    logic [ResponseBits:0] ans_head, ans_begun, ans_tail;
+    logic [MessageBits:0]  req_head, req_started, req_tail;
+    logic [ResponseBits:0] rsp_head, rsp_started, rsp_tail;
     logic [MessageBits:0]  reads;  // reads started and not answered
     logic        open;         // the message started last has more frames
     logic        halted;       // a message is marked: start none behind it
@@ -224,8 +224,8 @@ module hvia_send_ledger (
   typedef enum logic [2:0] {
     OpClear, OpInit, OpTransmit, OpReceive, OpFinish, OpOffer, OpDeadline, OpSearch
   } op_e;
-  // Scan: one entry per clock. Own, Answer: the head of that ring. Take: the entry to start next.
-  typedef enum logic [2:0] {Choose, Execute, Scan, Own, Answer, Take} state_e;
+  // Scan: one entry per clock. Request, Response: the head of that ring. Take: the next to start.
+  typedef enum logic [2:0] {Choose, Execute, Scan, Request, Response, Take} state_e;
 
   state_e     state_q, state_d;
   op_e        op_q, op_d;
@@ -235,16 +235,16 @@ module hvia_send_ledger (
 
   // Data read.
   record_t record_rd_q;
-  entry_t  own_rd_q, ans_rd_q;
-  source_t own_source_rd_q, ans_source_rd_q;
+  entry_t  req_rd_q, rsp_rd_q;
+  source_t req_source_rd_q, rsp_source_rd_q;
 
   // Memories without reset: a record is valid only while its VI is known. Their words are plain
   // vectors, because Yosys makes one register of a memory of structs.
   logic [$bits(record_rd_q)-1:0]     record_mem [hvia_params_pkg::VICount];
-  logic [$bits(own_rd_q)-1:0]        own_mem    [hvia_params_pkg::VICount * Messages];
-  logic [$bits(ans_rd_q)-1:0]        ans_mem    [hvia_params_pkg::VICount * Responses];
-  logic [$bits(own_source_rd_q)-1:0] own_source [hvia_params_pkg::VICount * Messages];
-  logic [$bits(ans_source_rd_q)-1:0] ans_source [hvia_params_pkg::VICount * Responses];
+  logic [$bits(req_rd_q)-1:0]        req_mem    [hvia_params_pkg::VICount * Messages];
+  logic [$bits(rsp_rd_q)-1:0]        rsp_mem    [hvia_params_pkg::VICount * Responses];
+  logic [$bits(req_source_rd_q)-1:0] req_source [hvia_params_pkg::VICount * Messages];
+  logic [$bits(rsp_source_rd_q)-1:0] rsp_source [hvia_params_pkg::VICount * Responses];
 
   // Stamp of the peer's last frame, separate from the record, because it needs no operation. A
   // stamp that changed since the last timeout is a sign of life. Before the first timeout in a row
@@ -258,7 +258,7 @@ module hvia_send_ledger (
   hvia_params_pkg::vis_t armed_q;  // the deadline in the record counts
   hvia_params_pkg::vis_t hold_q;
 
-  // The engine's message, as far as known: the engine drops one without a report when its VI is no
+  // The engine's message. It may be gone: the engine drops one without a report when its VI is no
   // longer connected.
   logic       engine_q;
   hvia_params_pkg::vi_t engine_vi_q;
@@ -273,15 +273,15 @@ module hvia_send_ledger (
   assign unused_transport = ^seq_init_transport_i[31:29];  // a timeout is shorter than 2^32 clocks
 
   // Output registers.
-  logic       job_valid_q, cpl_valid_q, async_q, ref_valid_q, unhold_q;
-  hvia_params_pkg::vi_t job_vi_q, cpl_vi_q, ref_vi_q, unhold_vi_q;
+  logic       job_valid_q, cpl_valid_q, async_q, nak_valid_q, unhold_q;
+  hvia_params_pkg::vi_t job_vi_q, cpl_vi_q, nak_vi_q, unhold_vi_q;
   hvia_params_pkg::vi_t async_vi_q;
   logic [7:0] async_code_q;
   logic       job_take, reports_free;
   assign job_take     = job_valid_q && job_ready_i;
-  assign reports_free = !cpl_valid_q && !async_q && !ref_valid_q && !unhold_q;
+  assign reports_free = !cpl_valid_q && !async_q && !nak_valid_q && !unhold_q;
 
-  // Lists of VIs: 0 may have something to complete, 1 may have something to send.
+  // Lists of VIs: finish, those that may complete something; offer, those that may send.
   logic       finish_any, offer_any, finish_push, offer_push, finish_pop, offer_pop;
   hvia_params_pkg::vi_t finish_vi, offer_vi, finish_push_vi;
   logic       finish_quiet, offer_quiet;
@@ -332,12 +332,12 @@ module hvia_send_ledger (
   // then a connect. The others take turns: transmit engine, receive engine, the ledger's own work,
   // of which four kinds take turns. So each engine is served after at most two other operations.
   logic [2:0] want, pick;
-  logic [3:0] own_want, own_pick;
-  logic [1:0] turn_q, own_turn_q;
+  logic [3:0] work_want, work_pick;
+  logic [1:0] turn_q, work_turn_q;
 
-  assign own_want = {search_here, visit_valid, offer_any && !job_valid_q, finish_any &&
+  assign work_want = {search_here, visit_valid, offer_any && !job_valid_q, finish_any &&
       reports_free};
-  assign want     = {own_want != 4'd0, rxl_valid_i, led_valid_i};
+  assign want      = {work_want != 4'd0, rxl_valid_i, led_valid_i};
 
   always_comb begin
     unique case (turn_q)
@@ -345,15 +345,15 @@ module hvia_send_ledger (
       2'd1:    pick = want[1] ? 3'b010 : want[2] ? 3'b100 : want & 3'b001;
       default: pick = want[2] ? 3'b100 : want[0] ? 3'b001 : want & 3'b010;
     endcase
-    unique case (own_turn_q)
-      2'd0:    own_pick = own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 :
-          own_want & 4'b1000;
-      2'd1:    own_pick = own_want[1] ? 4'b0010 : own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 :
-          own_want & 4'b0001;
-      2'd2:    own_pick = own_want[2] ? 4'b0100 : own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 :
-          own_want & 4'b0010;
-      default: own_pick = own_want[3] ? 4'b1000 : own_want[0] ? 4'b0001 : own_want[1] ? 4'b0010 :
-          own_want & 4'b0100;
+    unique case (work_turn_q)
+      2'd0:    work_pick = work_want[0] ? 4'b0001 : work_want[1] ? 4'b0010 :
+          work_want[2] ? 4'b0100 : work_want & 4'b1000;
+      2'd1:    work_pick = work_want[1] ? 4'b0010 : work_want[2] ? 4'b0100 :
+          work_want[3] ? 4'b1000 : work_want & 4'b0001;
+      2'd2:    work_pick = work_want[2] ? 4'b0100 : work_want[3] ? 4'b1000 :
+          work_want[0] ? 4'b0001 : work_want & 4'b0010;
+      default: work_pick = work_want[3] ? 4'b1000 : work_want[0] ? 4'b0001 :
+          work_want[1] ? 4'b0010 : work_want & 4'b0100;
     endcase
   end
 
@@ -378,16 +378,16 @@ module hvia_send_ledger (
         end else if (pick[1]) begin
           op_d = OpReceive;
           vi_d = rxl_vi_i;
-        end else if (own_pick[0]) begin
+        end else if (work_pick[0]) begin
           op_d = OpFinish;
           vi_d = finish_vi;
-        end else if (own_pick[1]) begin
+        end else if (work_pick[1]) begin
           op_d = OpOffer;
           vi_d = offer_vi;
-        end else if (own_pick[2]) begin
+        end else if (work_pick[2]) begin
           op_d = OpDeadline;
           vi_d = visit_vi;
-        end else if (own_pick[3]) begin
+        end else if (work_pick[3]) begin
           op_d = OpSearch;
           vi_d = search_vi_q;
         end
@@ -399,11 +399,11 @@ module hvia_send_ledger (
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
-      state_q    <= Choose;
-      op_q       <= OpClear;
-      vi_q       <= '0;
-      turn_q     <= 2'd0;
-      own_turn_q <= 2'd0;
+      state_q     <= Choose;
+      op_q        <= OpClear;
+      vi_q        <= '0;
+      turn_q      <= 2'd0;
+      work_turn_q <= 2'd0;
     end else if (begin_op || state_q != Choose) begin
       state_q <= state_d;
       if (begin_op) begin
@@ -414,35 +414,35 @@ module hvia_send_ledger (
           OpTransmit: turn_q <= 2'd1;
           OpReceive:  turn_q <= 2'd2;
           default: begin
-            turn_q     <= 2'd0;
-            own_turn_q <= own_pick[0] ? 2'd1 : own_pick[1] ? 2'd2 : own_pick[2] ? 2'd3 : 2'd0;
+            turn_q      <= 2'd0;
+            work_turn_q <= work_pick[0] ? 2'd1 : work_pick[1] ? 2'd2 : work_pick[2] ? 2'd3 : 2'd0;
           end
         endcase
       end
     end
   end
 
-  logic                  read_entry, read_ans_d, at_ans_q;
+  logic                  read_entry, read_rsp_d, at_rsp_q;
   hvia_params_pkg::vi_t read_vi;
-  logic [MessageBits-1:0]  own_at_d, own_at_q;
-  logic [ResponseBits-1:0] ans_at_d, ans_at_q;
+  logic [MessageBits-1:0]  req_at_d, req_at_q;
+  logic [ResponseBits-1:0] rsp_at_d, rsp_at_q;
 
   always_ff @(posedge clk_i) begin
     if (begin_op) begin
       record_rd_q <= record_mem[vi_d];
       alive_rd_q  <= alive_mem[vi_d];
     end
-    if (read_entry && !read_ans_d) begin
-      own_rd_q        <= own_mem[{read_vi, own_at_d}];
-      own_source_rd_q <= own_source[{read_vi, own_at_d}];
-      own_at_q        <= own_at_d;
+    if (read_entry && !read_rsp_d) begin
+      req_rd_q        <= req_mem[{read_vi, req_at_d}];
+      req_source_rd_q <= req_source[{read_vi, req_at_d}];
+      req_at_q        <= req_at_d;
     end
-    if (read_entry && read_ans_d) begin
-      ans_rd_q        <= ans_mem[{read_vi, ans_at_d}];
-      ans_source_rd_q <= ans_source[{read_vi, ans_at_d}];
-      ans_at_q        <= ans_at_d;
+    if (read_entry && read_rsp_d) begin
+      rsp_rd_q        <= rsp_mem[{read_vi, rsp_at_d}];
+      rsp_source_rd_q <= rsp_source[{read_vi, rsp_at_d}];
+      rsp_at_q        <= rsp_at_d;
     end
-    if (read_entry) at_ans_q <= read_ans_d;
+    if (read_entry) at_rsp_q <= read_rsp_d;
   end
 
   // r: the record as read, n: its next value. e, s: the present entry. w: its next value.
@@ -450,25 +450,25 @@ module hvia_send_ledger (
   entry_t  e, w;
   source_t s, in;
   assign r = known_q[vi_q] ? record_rd_q : '0;
-  assign e = at_ans_q ? ans_rd_q : own_rd_q;
-  assign s = at_ans_q ? ans_source_rd_q : own_source_rd_q;
+  assign e = at_rsp_q ? rsp_rd_q : req_rd_q;
+  assign s = at_rsp_q ? rsp_source_rd_q : req_source_rd_q;
 
   // The flush of this VI takes effect at once.
-  logic flushed, live, running, engine_here, own_empty;
+  logic flushed, live, running, engine_here, req_empty;
   assign flushed     = flush_i && drain_vi_i == vi_q;
   assign live        = live_q[vi_q] && !flushed;
   assign running     = live && !r.broken && r.fate == Alive;
   assign engine_here = engine_q && engine_vi_q == vi_q;
-  assign own_empty   = r.own_head == r.own_tail;
+  assign req_empty   = r.req_head == r.req_tail;
 
   // Numbers are compared by their distance.
   logic [31:0] ahead;  // frames from una to next
-  logic        room, half;
+  logic        space, half;
   assign ahead = r.next - r.una;
-  assign room  = ahead < {24'd0, r.moving};
-  // Half of the congestion window is open, or the peer may owe no acknowledgement of frames in
-  // flight.
-  assign half  = room && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0,
+  assign space = ahead < {24'd0, r.moving};
+  // Half of the congestion window is open, or too few frames are in flight for the peer to
+  // acknowledge.
+  assign half  = space && ({r.moving, 1'b0} - {ahead[7:0], 1'b0} >= {1'b0,
       r.moving} || ahead < Together);
 
   // With a window below the number of frames that the peer acknowledges together, each frame inside
@@ -479,67 +479,67 @@ module hvia_send_ledger (
   // The present entry: marked, all frames acknowledged, complete; contains the number.
   logic [31:0] offset, extent, last_ahead;
   logic        marked, acked, complete, unanswered, contains, single, fits, probing;
-  logic [31:0] looked_for;
+  logic [31:0] sought;
   assign last_ahead   = e.last - r.una;
   assign marked     = e.status != 9'd0 || e.operation == Unreachable;
   assign acked      = e.ended && last_ahead[31];
   assign complete   = acked && (e.operation != hvia_pkg::DescriptorOperationRDMARead || e.answered);
-  // Its response may be arriving right now. So the flush completes it, which knows when nothing is
-  // written any more, unless the peer sent a NAK, which follows all its responses.
+  // A read whose response may be arriving. The flush completes it when nothing is written any more;
+  // a NAK does so earlier, because it follows all responses of the peer.
   assign unanswered    = e.operation == hvia_pkg::DescriptorOperationRDMARead && e.ended &&
       !e.answered;
-  assign looked_for = (op_q == OpOffer) ? r.next : rxl_number_i;
-  assign offset     = looked_for - e.first;
-  assign extent     = e.last - e.first;
-  assign contains   = !offset[31] && (!e.ended || offset <= extent);
+  assign sought   = (op_q == OpOffer) ? r.next : rxl_number_i;
+  assign offset   = sought - e.first;
+  assign extent   = e.last - e.first;
+  assign contains = !offset[31] && (!e.ended || offset <= extent);
   // Nothing new to send now except the request of the read whose response is awaited.
-  assign probing    = r.probe && r.next == r.top && !r.open;
-  assign single     = s.length <= MaxPayload ||
+  assign probing  = r.probe && r.next == r.top && !r.open;
+  assign single   = s.length <= MaxPayload ||
       e.operation == hvia_pkg::DescriptorOperationRDMARead;
   // A message becomes a job if its known part fits into the window, or half the window is open.
-  assign fits = half || probing || (state_q == Take ? single && room : e.ended &&
+  assign fits = half || probing || (state_q == Take ? single && space : e.ended &&
       last_ahead < {24'd0, r.moving});
 
   // Scan of the entries: requests from the oldest on, then responses.
-  logic [MessageBits:0]  scan_q, scan_own, scan_end;
-  logic [ResponseBits:0] scan_ans_q, scan_ans;
-  logic                  scan_begin, scan_both, scan_own_more, scan_ans_more, scan_more, scan_next,
-      scan_ans_here;
-  assign scan_end      = (op_q == OpSearch) ? r.own_tail : r.own_begun;
+  logic [MessageBits:0]  scan_q, scan_req, scan_end;
+  logic [ResponseBits:0] scan_rsp_q, scan_rsp;
+  logic                  scan_begin, scan_both, scan_req_more, scan_rsp_more, scan_more, scan_next,
+      scan_rsp_here;
+  assign scan_end      = (op_q == OpSearch) ? r.req_tail : r.req_started;
   assign scan_both     = op_q == OpOffer || (op_q == OpReceive &&
       rxl_op_i == hvia_pkg::ReceiveReportAcknowledge);
-  assign scan_ans_here = state_q == Scan && at_ans_q;
-  assign scan_own      = (state_q == Scan) ? scan_q + 1'b1 : r.own_head;
-  assign scan_ans      = scan_ans_here ? scan_ans_q + 1'b1 : r.ans_head;
-  assign scan_own_more = !scan_ans_here && scan_own != scan_end;
-  assign scan_ans_more = scan_both && scan_ans != r.ans_begun;
-  assign scan_more     = scan_own_more || scan_ans_more;
+  assign scan_rsp_here = state_q == Scan && at_rsp_q;
+  assign scan_req      = (state_q == Scan) ? scan_q + 1'b1 : r.req_head;
+  assign scan_rsp      = scan_rsp_here ? scan_rsp_q + 1'b1 : r.rsp_head;
+  assign scan_req_more = !scan_rsp_here && scan_req != scan_end;
+  assign scan_rsp_more = scan_both && scan_rsp != r.rsp_started;
+  assign scan_more     = scan_req_more || scan_rsp_more;
 
   always_ff @(posedge clk_i) begin
     if (scan_begin || scan_next) begin
-      if (scan_own_more) scan_q <= scan_own;
-      else scan_ans_q <= scan_ans;
+      if (scan_req_more) scan_q <= scan_req;
+      else scan_rsp_q <= scan_rsp;
     end
   end
 
   // Effects of the operations.
-  logic        write_entry, write_ans, write_source, write_record;
-  logic [MessageBits-1:0]  write_own_at;
-  logic [ResponseBits-1:0] write_ans_at;
-  logic        touch, acknowledge, go_back, halve, stray, by_gap, refuse_here;
+  logic        write_entry, write_rsp, write_source, write_record;
+  logic [MessageBits-1:0]  write_req_at;
+  logic [ResponseBits-1:0] write_rsp_at;
+  logic        touch, acknowledge, go_back, halve, stray, by_gap, nak_here;
   logic [31:0] ack_number, ack_delta, span, behind;
-  logic        in_range, late, slot_own, engine_match, fresh, hit, begins, go, ok, unbegun,
+  logic        in_range, late, slot_req, engine_match, fresh, hit, begins, go, ok, unstarted,
       probe_here;
-  logic        pop_own, pop_ans, report, refusal, lose, tell_unreachable, job_load, see_finish;
+  logic        pop_req, pop_rsp, report, nak, lose, report_unreachable, job_load, see_finish;
   logic [8:0]  report_status;
   logic [31:0] report_length;
   logic [8:0]  credit;
   logic        read_op;
-  logic [MessageBits:0] own_slot_offset;
+  logic [MessageBits:0] req_slot_offset;
 
-  assign slot_own        = !led_slot_i[4];
+  assign slot_req        = !led_slot_i[4];
   assign engine_match    = engine_here && engine_slot_q == led_slot_i && live;
-  assign own_slot_offset = {1'b0, led_slot_i[MessageBits-1:0] - r.own_head[MessageBits-1:0]};
+  assign req_slot_offset = {1'b0, led_slot_i[MessageBits-1:0] - r.req_head[MessageBits-1:0]};
   assign span            = r.top - r.una;
   // A response implies that the peer has the request.
   assign ack_number      = (rxl_op_i == hvia_pkg::ReceiveReportAnswered) ? e.last + 32'd1 :
@@ -552,12 +552,12 @@ module hvia_send_ledger (
   assign late            = ack_delta >= span;
   assign fresh           = engine_match && led_number_i == r.top;
   assign hit             = engine_match && led_number_i == r.next;
-  assign unbegun         = slot_own ? r.own_begun != r.own_tail &&
-      led_slot_i[MessageBits-1:0] == r.own_begun[MessageBits-1:0] :
-                                      r.ans_begun != r.ans_tail && led_slot_i[ResponseBits-1:0] ==
-                                          r.ans_begun[ResponseBits-1:0];
+  assign unstarted       = slot_req ? r.req_started != r.req_tail &&
+      led_slot_i[MessageBits-1:0] == r.req_started[MessageBits-1:0] :
+                                      r.rsp_started != r.rsp_tail && led_slot_i[ResponseBits-1:0] ==
+                                          r.rsp_started[ResponseBits-1:0];
   assign credit          = {1'b0, r.credit} + ack_delta[8:0];
-  assign probe_here      = engine_match && slot_own && r.probe && unanswered &&
+  assign probe_here      = engine_match && slot_req && r.probe && unanswered &&
       led_number_i == e.first;
 
   // Timeouts in a row without a sign of life.
@@ -565,16 +565,16 @@ module hvia_send_ledger (
   assign silences = (alive_rd_q == r.seen) ? r.retries : 8'd0;
 
   // The status bit of a NAKed descriptor.
-  logic [8:0] refused_status;
+  logic [8:0] nak_status;
   always_comb begin
-    refused_status = 9'd0;
+    nak_status = 9'd0;
     unique case (rxl_code_i)
       hvia_pkg::AcknowledgeCodeRemoteDescriptor:
-          refused_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
+          nak_status[hvia_pkg::DescriptorStatusRemoteDescriptorErrorBit] = 1'b1;
       hvia_pkg::AcknowledgeCodeRDMAProtection:
-          refused_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
+          nak_status[hvia_pkg::DescriptorStatusRDMAProtectionErrorBit]   = 1'b1;
       default:
-          refused_status[hvia_pkg::DescriptorStatusTransportErrorBit] = 1'b1;
+          nak_status[hvia_pkg::DescriptorStatusTransportErrorBit] = 1'b1;
     endcase
   end
 
@@ -590,18 +590,18 @@ module hvia_send_ledger (
     state_d      = Choose;
     done         = 1'b0;
     read_entry   = 1'b0;
-    read_ans_d   = 1'b0;
+    read_rsp_d   = 1'b0;
     read_vi      = vi_q;
-    own_at_d     = r.own_head[MessageBits-1:0];
-    ans_at_d     = r.ans_head[ResponseBits-1:0];
+    req_at_d     = r.req_head[MessageBits-1:0];
+    rsp_at_d     = r.rsp_head[ResponseBits-1:0];
     scan_begin   = 1'b0;
     scan_next    = 1'b0;
     write_record = 1'b0;
     write_entry  = 1'b0;
     write_source = 1'b0;
-    write_ans    = at_ans_q;
-    write_own_at = own_at_q;
-    write_ans_at = ans_at_q;
+    write_rsp    = at_rsp_q;
+    write_req_at = req_at_q;
+    write_rsp_at = rsp_at_q;
 
     touch       = 1'b0;
     acknowledge = 1'b0;
@@ -609,17 +609,17 @@ module hvia_send_ledger (
     halve       = 1'b0;
     by_gap      = 1'b0;
     stray       = 1'b0;
-    refuse_here = 1'b0;
+    nak_here    = 1'b0;
     begins      = 1'b0;
     read_op     = 1'b0;
     go          = 1'b0;
     ok          = 1'b0;
-    pop_own     = 1'b0;
-    pop_ans     = 1'b0;
+    pop_req     = 1'b0;
+    pop_rsp     = 1'b0;
     report      = 1'b0;
-    refusal     = 1'b0;
+    nak         = 1'b0;
     lose        = 1'b0;
-    tell_unreachable = 1'b0;
+    report_unreachable = 1'b0;
     report_status = e.status;
     report_length = 32'd0;
     job_load    = 1'b0;
@@ -634,10 +634,10 @@ module hvia_send_ledger (
         if (begin_op) state_d = Execute;
         // Sent, Ask and Fail name an entry.
         read_entry = begin_op && op_d == OpTransmit;
-        read_ans_d = led_slot_i[4];
+        read_rsp_d = led_slot_i[4];
         read_vi    = led_vi_i;
-        own_at_d   = led_slot_i[MessageBits-1:0];
-        ans_at_d   = led_slot_i[ResponseBits-1:0];
+        req_at_d   = led_slot_i[MessageBits-1:0];
+        rsp_at_d   = led_slot_i[ResponseBits-1:0];
       end
 
       Execute: begin
@@ -655,29 +655,29 @@ module hvia_send_ledger (
             n.retry_limit = init_transport_q[15:8];
             n.read_limit  = (init_transport_q[23:16] == 8'd0) ? 8'd1 : init_transport_q[23:16];
             n.retry_log2  = init_transport_q[28:24];
-            n.own_head    = r.own_head;
-            n.own_begun   = r.own_head;
-            n.own_tail    = r.own_tail;
+            n.req_head    = r.req_head;
+            n.req_started = r.req_head;
+            n.req_tail    = r.req_tail;
           end
 
           OpTransmit: begin
             write_record = 1'b1;
-            write_ans    = !slot_own;
-            write_own_at = led_slot_i[MessageBits-1:0];
-            write_ans_at = led_slot_i[ResponseBits-1:0];
+            write_rsp    = !slot_req;
+            write_req_at = led_slot_i[MessageBits-1:0];
+            write_rsp_at = led_slot_i[ResponseBits-1:0];
             if (led_op_i == LedOpen) begin
               // Nothing precedes it: it goes at once.
               read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
               go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 &&
                   led_operation_i != Unreachable &&
                    r.next == r.top && !r.open &&
-                       r.own_begun == r.own_tail && r.ans_begun == r.ans_tail && room &&
+                       r.req_started == r.req_tail && r.rsp_started == r.rsp_tail && space &&
                    !(led_fence_i && r.reads != '0) && !(read_op && {3'd0, r.reads} >= r.read_limit);
               begins       = go;
               write_entry  = 1'b1;
               write_source = 1'b1;
-              write_ans    = 1'b0;
-              write_own_at = r.own_tail[MessageBits-1:0];
+              write_rsp    = 1'b0;
+              write_req_at = r.req_tail[MessageBits-1:0];
               w.status     = led_status_i & ErrorMask;
               // A malformed descriptor may have the operation number that marks an unreachable one.
               w.operation  = (led_operation_i == Unreachable && w.status != 9'd0) ?
@@ -688,7 +688,7 @@ module hvia_send_ledger (
               w.stale      = 1'b0;
               w.first      = r.next;
               w.last       = r.next;
-              n.own_tail   = r.own_tail + 1'b1;
+              n.req_tail   = r.req_tail + 1'b1;
               see_finish   = 1'b1;
             end else if (led_op_i == LedSent) begin
               // The frame is in flight, even if the ledger rewound meanwhile.
@@ -704,20 +704,20 @@ module hvia_send_ledger (
               stat_retransmit_frame_o = engine_match && !fresh;
               go = hit && !led_last_i && running && !r.stopped && ahead + 32'd1 < {24'd0, r.moving};
             end else if (led_op_i == LedAsk) begin
-              go     = (probe_here || (hit && room)) && running && !r.stopped && !marked &&
-                  !(unbegun && slot_own && r.halted);
+              go     = (probe_here || (hit && space)) && running && !r.stopped && !marked &&
+                  !(unstarted && slot_req && r.halted);
               if (probe_here) n.probe = 1'b0;
-              begins = go && unbegun;
-              read_op = slot_own && e.operation == hvia_pkg::DescriptorOperationRDMARead;
+              begins = go && unstarted;
+              read_op = slot_req && e.operation == hvia_pkg::DescriptorOperationRDMARead;
               write_entry = begins;
               w.first = r.next;
             end else begin
               // An acknowledged or completed message has not failed.
-              if (engine_match && !marked && !acked && (!slot_own ||
-                  own_slot_offset < r.own_tail - r.own_head)) begin
+              if (engine_match && !marked && !acked && (!slot_req ||
+                  req_slot_offset < r.req_tail - r.req_head)) begin
                 write_entry = 1'b1;
                 w.status    = led_status_i & ErrorMask;
-                if (slot_own) n.halted = 1'b1;
+                if (slot_req) n.halted = 1'b1;
                 see_finish = 1'b1;
               end
             end
@@ -740,12 +740,12 @@ module hvia_send_ledger (
                     stray = 1'b1;
                   end else if (!late) begin
                     scan_begin = 1'b1;
-                  end else if (behind < RefusedBehind) begin
+                  end else if (behind < NAKBehind) begin
                     scan_begin = scan_more;
                     if (!scan_more) begin
-                      refuse_here = 1'b1;
-                      n.stopped   = 1'b1;
-                      n.fate      = Lost;
+                      nak_here  = 1'b1;
+                      n.stopped = 1'b1;
+                      n.fate    = Lost;
                     end
                   end else begin
                     stray = 1'b1;
@@ -754,8 +754,8 @@ module hvia_send_ledger (
               end
               hvia_pkg::ReceiveReportRequest: begin
                 ok = running && !r.stopped &&
-                    !(r.ans_tail[ResponseBits] != r.ans_head[ResponseBits] &&
-                                      r.ans_tail[ResponseBits-1:0] == r.ans_head[ResponseBits-1:0]);
+                    !(r.rsp_tail[ResponseBits] != r.rsp_head[ResponseBits] &&
+                                      r.rsp_tail[ResponseBits-1:0] == r.rsp_head[ResponseBits-1:0]);
                 in.va     = rxl_va_i;
                 in.pa     = rxl_number_i;
                 in.handle = rxl_handle_i;
@@ -763,10 +763,10 @@ module hvia_send_ledger (
                 in.length = rxl_length_i;
                 write_entry  = ok;
                 write_source = ok;
-                write_ans    = 1'b1;
-                write_ans_at = r.ans_tail[ResponseBits-1:0];
+                write_rsp    = 1'b1;
+                write_rsp_at = r.rsp_tail[ResponseBits-1:0];
                 w            = '0;
-                if (ok) n.ans_tail = r.ans_tail + 1'b1;
+                if (ok) n.rsp_tail = r.rsp_tail + 1'b1;
               end
               hvia_pkg::ReceiveReportFind, hvia_pkg::ReceiveReportAnswered: scan_begin = running;
               default: touch = running && r.reads != '0;  // Progress
@@ -779,36 +779,36 @@ module hvia_send_ledger (
           end
 
           OpFinish: begin
-            if (own_empty) begin
+            if (req_empty) begin
               lose       = live && !r.broken && r.fate != Alive;
-              read_ans_d = 1'b1;
-              read_entry = running && r.ans_head != r.ans_tail;
+              read_rsp_d = 1'b1;
+              read_entry = running && r.rsp_head != r.rsp_tail;
               if (read_entry) begin
                 done    = 1'b0;
-                state_d = Answer;
+                state_d = Response;
               end
             end else begin
               read_entry = 1'b1;
               done       = 1'b0;
-              state_d    = Own;
+              state_d    = Request;
             end
           end
 
           OpOffer: begin
-            if (running && !r.stopped && room && !engine_here) begin
+            if (running && !r.stopped && space && !engine_here) begin
               if (r.next != r.top || r.open || r.probe) begin
                 scan_begin = 1'b1;
                 done       = 1'b0;
                 state_d    = Scan;
-              end else if (r.ans_begun != r.ans_tail) begin
+              end else if (r.rsp_started != r.rsp_tail) begin
                 read_entry = 1'b1;
-                read_ans_d = 1'b1;
-                ans_at_d   = r.ans_begun[ResponseBits-1:0];
+                read_rsp_d = 1'b1;
+                rsp_at_d   = r.rsp_started[ResponseBits-1:0];
                 done       = 1'b0;
                 state_d    = Take;
-              end else if (r.own_begun != r.own_tail && !r.halted) begin
+              end else if (r.req_started != r.req_tail && !r.halted) begin
                 read_entry = 1'b1;
-                own_at_d   = r.own_begun[MessageBits-1:0];
+                req_at_d   = r.req_started[MessageBits-1:0];
                 done       = 1'b0;
                 state_d    = Take;
               end
@@ -847,9 +847,9 @@ module hvia_send_ledger (
         endcase
         if (scan_begin) begin
           read_entry = scan_more;
-          read_ans_d = !scan_own_more;
-          own_at_d   = scan_own[MessageBits-1:0];
-          ans_at_d   = scan_ans[ResponseBits-1:0];
+          read_rsp_d = !scan_req_more;
+          req_at_d   = scan_req[MessageBits-1:0];
+          rsp_at_d   = scan_rsp[ResponseBits-1:0];
         end
       end
 
@@ -872,11 +872,11 @@ module hvia_send_ledger (
             if (rxl_op_i == hvia_pkg::ReceiveReportAcknowledge) begin
               if (contains && (!late || unanswered)) begin
                 done        = 1'b1;
-                write_entry = running && !at_ans_q && !marked;
-                w.status    = refused_status;
-                if (at_ans_q) n.fate = Lost;
+                write_entry = running && !at_rsp_q && !marked;
+                w.status    = nak_status;
+                if (at_rsp_q) n.fate = Lost;
               end else if (!scan_more) begin
-                n.fate = Lost;  // it matches no entry any more
+                n.fate = Lost;  // no entry matches
               end
             end else if (e.operation == hvia_pkg::DescriptorOperationRDMARead && !e.answered) begin
               // The oldest read. A response to one that was never sent, or that failed here,
@@ -898,7 +898,7 @@ module hvia_send_ledger (
             // Everything before the NAKed number is acknowledged, and nothing more is sent.
             if (done && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge && running) begin
               acknowledge = !late;
-              refuse_here = 1'b1;
+              nak_here    = 1'b1;
               n.stopped   = 1'b1;
             end
           end
@@ -906,21 +906,21 @@ module hvia_send_ledger (
         if (done) state_d = Choose;
         else begin
           read_entry = 1'b1;
-          read_ans_d = !scan_own_more;
-          own_at_d   = scan_own[MessageBits-1:0];
-          ans_at_d   = scan_ans[ResponseBits-1:0];
+          read_rsp_d = !scan_req_more;
+          req_at_d   = scan_req[MessageBits-1:0];
+          rsp_at_d   = scan_rsp[ResponseBits-1:0];
         end
       end
 
       Take: begin
         done     = 1'b1;
         job_load = running && !marked && fits &&
-                   (at_ans_q || (!(e.fence && r.reads != '0) &&
+                   (at_rsp_q || (!(e.fence && r.reads != '0) &&
                                  !(e.operation == hvia_pkg::DescriptorOperationRDMARead &&
                                      {3'd0, r.reads} >= r.read_limit)));
       end
 
-      Own: begin
+      Request: begin
         done = 1'b1;
         if (flushed && receive_busy_i) begin
           // A response may arrive; the flush processes this VI later.
@@ -929,44 +929,44 @@ module hvia_send_ledger (
             lose = 1'b1;
           end else if (marked) begin
             // Marked. A descriptor that reached a VI that was not connected breaks nothing.
-            pop_own = 1'b1;
+            pop_req = 1'b1;
             report  = e.operation != Unreachable;
-            tell_unreachable = !report;
+            report_unreachable = !report;
             lose    = live && !e.status[hvia_pkg::DescriptorStatusFlushedBit];
           end else if (complete) begin
-            pop_own = 1'b1;
+            pop_req = 1'b1;
             report  = 1'b1;
             report_length = s.length;
           end else if (!live) begin
-            pop_own = 1'b1;
+            pop_req = 1'b1;
             report  = 1'b1;
             report_status[hvia_pkg::DescriptorStatusFlushedBit] = 1'b1;
           end else if (r.fate != Alive) begin
             lose = 1'b1;
             if (r.fate == Exhausted) begin
-              pop_own     = !unanswered;
+              pop_req     = !unanswered;
               report      = !unanswered;
               write_entry = unanswered;
               w.status[hvia_pkg::DescriptorStatusTransportErrorBit]      = 1'b1;
               report_status[hvia_pkg::DescriptorStatusTransportErrorBit] = 1'b1;
             end
-          end else if (r.ans_head != r.ans_tail) begin
+          end else if (r.rsp_head != r.rsp_tail) begin
             done       = 1'b0;
             read_entry = 1'b1;
-            read_ans_d = 1'b1;
-            state_d    = Answer;
+            read_rsp_d = 1'b1;
+            state_d    = Response;
           end
         end
       end
 
-      default: begin  // Answer
+      default: begin  // Response
         done = 1'b1;
         if (running) begin
           if (marked) begin
-            refusal = 1'b1;
+            nak     = 1'b1;
             lose    = 1'b1;
-          end else if (r.ans_head != r.ans_begun && acked) begin
-            pop_ans = 1'b1;
+          end else if (r.rsp_head != r.rsp_started && acked) begin
+            pop_rsp = 1'b1;
             stat_read_response_o = 1'b1;
           end
         end
@@ -977,8 +977,8 @@ module hvia_send_ledger (
     if (begins) begin
       n.open = 1'b1;
       touch  = 1'b1;
-      if (slot_own || led_op_i == LedOpen) n.own_begun = r.own_begun + 1'b1;
-      else n.ans_begun = r.ans_begun + 1'b1;
+      if (slot_req || led_op_i == LedOpen) n.req_started = r.req_started + 1'b1;
+      else n.rsp_started = r.rsp_started + 1'b1;
       if (read_op) n.reads = r.reads + 1'b1;
     end
 
@@ -995,14 +995,14 @@ module hvia_send_ledger (
       touch      = 1'b1;
       see_finish = 1'b1;
     end
-    // So far, reports of the receive engine are progress. An acknowledgement of nothing new is only
-    // a sign of life; the timer runs on, or it would delay the retransmission of a lost frame.
+    // Reports of the receive engine so far are progress. An acknowledgement of nothing new is only
+    // a sign of life: a restarted timer would delay the retransmission of a lost frame.
     if (touch && op_q == OpReceive) begin
       n.tries = '0;
       n.probe = 1'b0;
     end
     if ((touch || acknowledge) && op_q == OpReceive) n.retries = 8'd0;
-    if (refuse_here) see_finish = 1'b1;
+    if (nak_here) see_finish = 1'b1;
 
     // Rewind.
     if (by_gap && n.next != n.una) begin
@@ -1018,20 +1018,20 @@ module hvia_send_ledger (
     if (go_back) n.next = n.una;
 
     // Completed entries leave.
-    if (pop_own) begin
+    if (pop_req) begin
       write_record = 1'b1;
-      n.own_head   = r.own_head + 1'b1;
-      if (r.own_head == r.own_begun) n.own_begun = r.own_begun + 1'b1;
+      n.req_head   = r.req_head + 1'b1;
+      if (r.req_head == r.req_started) n.req_started = r.req_started + 1'b1;
     end
-    if (pop_ans) begin
+    if (pop_rsp) begin
       write_record = 1'b1;
-      n.ans_head   = r.ans_head + 1'b1;
+      n.rsp_head   = r.rsp_head + 1'b1;
     end
     if (lose) begin
       write_record = 1'b1;
       n.broken     = 1'b1;
     end
-    if (pop_own || pop_ans) see_finish = 1'b1;
+    if (pop_req || pop_rsp) see_finish = 1'b1;
 
     // Frames in flight solicit their acknowledgement themselves.
     if (n.una != n.top || n.reads == '0) n.probe = 1'b0;
@@ -1043,21 +1043,21 @@ module hvia_send_ledger (
   always_ff @(posedge clk_i) begin
     if (alive_valid_i) alive_mem[alive_vi_i] <= timebase_i[31:0];
     if (write_record) record_mem[vi_q] <= n;
-    if (write_entry && !write_ans) own_mem[{vi_q, write_own_at}] <= w;
-    if (write_entry && write_ans) ans_mem[{vi_q, write_ans_at}] <= w;
-    if (write_source && !write_ans) own_source[{vi_q, write_own_at}] <= in;
-    if (write_source && write_ans) ans_source[{vi_q, write_ans_at}] <= in;
+    if (write_entry && !write_rsp) req_mem[{vi_q, write_req_at}] <= w;
+    if (write_entry && write_rsp) rsp_mem[{vi_q, write_rsp_at}] <= w;
+    if (write_source && !write_rsp) req_source[{vi_q, write_req_at}] <= in;
+    if (write_source && write_rsp) rsp_source[{vi_q, write_rsp_at}] <= in;
   end
 
   // Consequences of the written record.
-  logic init_live, sends, arms, under_way, may_send, withdraw, engine_free, engine_stays;
+  logic init_live, sends, arms, in_flight, may_send, withdraw, engine_free, engine_stays;
   assign init_live = write_record && op_q == OpInit;
-  assign under_way = n.una != n.top || n.reads != '0;
-  assign arms      = live && !n.broken && n.fate == Alive && under_way;
+  assign in_flight = n.una != n.top || n.reads != '0;
+  assign arms      = live && !n.broken && n.fate == Alive && in_flight;
   assign sends     = live && !n.broken && n.fate == Alive && !n.stopped &&
       n.next - n.una < {24'd0, n.moving} &&
-                     (n.next != n.top || n.open || n.probe || n.ans_begun != n.ans_tail ||
-                         (n.own_begun != n.own_tail && !n.halted));
+                     (n.next != n.top || n.open || n.probe || n.rsp_started != n.rsp_tail ||
+                         (n.req_started != n.req_tail && !n.halted));
 
   // The engine finished its message.
   assign engine_free  = done && op_q == OpTransmit && !go;
@@ -1066,15 +1066,15 @@ module hvia_send_ledger (
   // An offered job is withdrawn when other numbers are to be sent, or nothing, or a response
   // precedes it.
   assign withdraw = job_valid_q && write_record && job_vi_q == vi_q &&
-                    (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
-                     (!job_response_o && n.next == n.top && !n.open && n.ans_begun != n.ans_tail)));
+      (!sends || (job_probe_q ? !n.probe : n.next != job_number_o ||
+      (!job_response_o && n.next == n.top && !n.open && n.rsp_started != n.rsp_tail)));
   assign may_send = write_record && sends && !engine_stays &&
       !(job_valid_q && job_vi_q == vi_q && !withdraw);
 
   logic kick;
   assign kick           = flush_i && !receive_busy_i && used_q[drain_vi_i] && state_q == Choose;
   assign finish_push    = kick || (done && ((see_finish &&
-      (n.own_head != n.own_tail || n.ans_head != n.ans_tail || n.fate != Alive))));
+      (n.req_head != n.req_tail || n.rsp_head != n.rsp_tail || n.fate != Alive))));
   assign finish_push_vi = (state_q == Choose) ? drain_vi_i : vi_q;
   assign offer_push     = done && may_send;
 
@@ -1086,7 +1086,7 @@ module hvia_send_ledger (
   assign led_ready_o  = done && op_q == OpTransmit;
   assign led_go_o     = go;
   assign led_number_o = r.next;
-  assign led_slot_o   = 5'(r.own_tail[MessageBits-1:0]);
+  assign led_slot_o   = 5'(r.req_tail[MessageBits-1:0]);
   assign rxl_ready_o  = done && op_q == OpReceive;
   assign rxl_ok_o     = ok;
   assign rxl_va_o     = s.va;
@@ -1116,12 +1116,12 @@ module hvia_send_ledger (
   end
 
   // Bits of all VIs.
-  logic       cleared, own_full_enough, release_here;
-  logic [MessageBits:0] own_count;
-  assign own_count       = n.own_tail - n.own_head;
+  logic       cleared, req_full_enough, release_here;
+  logic [MessageBits:0] req_count;
+  assign req_count       = n.req_tail - n.req_head;
   assign cleared         = done && op_q == OpClear;
-  assign own_full_enough = own_count >= HoldFrom[MessageBits:0];
-  assign release_here    = hold_q[vi_q] && ((pop_own && !own_full_enough) || cleared);
+  assign req_full_enough = req_count >= HoldFrom[MessageBits:0];
+  assign release_here    = hold_q[vi_q] && ((pop_req && !req_full_enough) || cleared);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -1133,9 +1133,9 @@ module hvia_send_ledger (
     end else begin
       if (write_record) begin
         known_q[vi_q] <= 1'b1;
-        used_q[vi_q]  <= n.own_head != n.own_tail;
+        used_q[vi_q]  <= n.req_head != n.req_tail;
         armed_q[vi_q] <= arms;
-        if (own_full_enough && op_q == OpTransmit) hold_q[vi_q] <= 1'b1;
+        if (req_full_enough && op_q == OpTransmit) hold_q[vi_q] <= 1'b1;
       end
       if (release_here) hold_q[vi_q] <= 1'b0;
       if (init_live) live_q[vi_q] <= 1'b1;
@@ -1188,8 +1188,8 @@ module hvia_send_ledger (
   always_ff @(posedge clk_i) begin
     if (job_load) begin
       job_vi_q        <= vi_q;
-      job_slot_o      <= at_ans_q ? 5'(Messages) + 5'(ans_at_q) : 5'(own_at_q);
-      job_response_o  <= at_ans_q;
+      job_slot_o      <= at_rsp_q ? 5'(Messages) + 5'(rsp_at_q) : 5'(req_at_q);
+      job_response_o  <= at_rsp_q;
       job_first_o     <= (state_q == Take) ? r.next : e.first;
       job_number_o    <= probing ? e.first : r.next;
       job_probe_q     <= probing;
@@ -1206,7 +1206,7 @@ module hvia_send_ledger (
 
   // Completions and errors that break the connection. The error follows the completion.
   logic [2:0] echo;
-  logic       async_take, tells;
+  logic       async_take, report_async;
   always_comb begin
     unique case (e.operation)
       hvia_pkg::DescriptorOperationRDMAWrite: echo = hvia_pkg::StatusOperationRDMAWrite;
@@ -1214,23 +1214,23 @@ module hvia_send_ledger (
       default:                                echo = hvia_pkg::StatusOperationSend;
     endcase
   end
-  assign tells      = done && (lose || tell_unreachable);
-  assign async_take = async_q && !cpl_valid_q && async_ready_i;
+  assign report_async = done && (lose || report_unreachable);
+  assign async_take   = async_q && !cpl_valid_q && async_ready_i;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       cpl_valid_q <= 1'b0;
       async_q     <= 1'b0;
-      ref_valid_q <= 1'b0;
+      nak_valid_q <= 1'b0;
       unhold_q    <= 1'b0;
     end else begin
       if (report) cpl_valid_q <= 1'b1;
       else if (cpl_ready_i) cpl_valid_q <= 1'b0;
       // A VI that was reset has no one to notify.
-      if (tells) async_q <= 1'b1;
+      if (report_async) async_q <= 1'b1;
       else if (async_take || (cleared && async_vi_q == vi_q)) async_q <= 1'b0;
-      if (refusal) ref_valid_q <= 1'b1;
-      else if (ref_ready_i) ref_valid_q <= 1'b0;
+      if (nak) nak_valid_q <= 1'b1;
+      else if (nak_ready_i) nak_valid_q <= 1'b0;
       if (release_here) unhold_q <= 1'b1;
       else if (unhold_ready_i) unhold_q <= 1'b0;
     end
@@ -1246,18 +1246,18 @@ module hvia_send_ledger (
                       ({29'd0, echo} << hvia_pkg::DescriptorStatusOperationLsb);
       cpl_write_o  <= !e.stale;
     end
-    if (tells) begin
+    if (report_async) begin
       async_vi_q   <= vi_q;
-      async_code_q <= tell_unreachable ? hvia_pkg::AsyncErrorPostDescriptor :
-                      !refusal ? hvia_pkg::AsyncErrorConnectionLost :
+      async_code_q <= report_unreachable ? hvia_pkg::AsyncErrorPostDescriptor :
+                      !nak ? hvia_pkg::AsyncErrorConnectionLost :
                       e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ?
                           hvia_pkg::AsyncErrorRDMATransport :
                                                              hvia_pkg::AsyncErrorRDMAReadProtection;
     end
-    if (refusal) begin
-      ref_vi_q     <= vi_q;
-      ref_number_o <= s.pa;
-      ref_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ?
+    if (nak) begin
+      nak_vi_q     <= vi_q;
+      nak_number_o <= s.pa;
+      nak_code_o   <= e.status[hvia_pkg::DescriptorStatusTransportErrorBit] ?
           hvia_pkg::AcknowledgeCodeTransport :
                                                             hvia_pkg::AcknowledgeCodeRDMAProtection;
     end
@@ -1268,8 +1268,8 @@ module hvia_send_ledger (
   assign async_valid_o  = async_take;
   assign async_code_o   = async_code_q;
   assign async_vi_o     = 8'(async_vi_q);
-  assign ref_valid_o    = ref_valid_q;
-  assign ref_vi_o       = ref_vi_q;
+  assign nak_valid_o    = nak_valid_q;
+  assign nak_vi_o       = nak_vi_q;
   assign unhold_valid_o = unhold_q;
   assign unhold_vi_o    = unhold_vi_q;
 
@@ -1280,11 +1280,11 @@ module hvia_send_ledger (
                      (clear_q && clear_vi_q == drain_vi_i) || (init_q && init_vi_q == drain_vi_i) ||
                (led_valid_i && led_vi_i == drain_vi_i) || (rxl_valid_i && rxl_vi_i == drain_vi_i) ||
                  (cpl_valid_q && cpl_vi_q == drain_vi_i) || (async_q && async_vi_q == drain_vi_i) ||
-                 (ref_valid_q && ref_vi_q == drain_vi_i) || (unhold_q && unhold_vi_q == drain_vi_i);
+                 (nak_valid_q && nak_vi_q == drain_vi_i) || (unhold_q && unhold_vi_q == drain_vi_i);
 
   assign stat_rewind_o            = go_back && by_gap;
   assign stat_acknowledge_stray_o = stray;
-  assign stat_refusal_received_o  = refuse_here;
+  assign stat_nak_received_o      = nak_here;
 
   // Trace. The effect of an operation is reported one clock after it.
   logic        trace_ack, rewound_q, resumed_q;
@@ -1328,7 +1328,7 @@ module hvia_send_ledger (
                    !flush_changes && !job_flushed && !job_take && !(led_init_valid_i && !init_q) &&
                    !(clear_valid_i && clear_ready_i) && !(cpl_valid_q && cpl_ready_i) &&
                        !async_take &&
-                   !(ref_valid_q && ref_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q &&
+                   !(nak_valid_q && nak_ready_i) && !(unhold_q && unhold_ready_i) && !rewound_q &&
                        !resumed_q && !alive_valid_i;
 
 endmodule

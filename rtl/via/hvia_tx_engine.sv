@@ -218,11 +218,11 @@ module hvia_tx_engine #(
   // The bits of a descriptor that must not be executed.
   localparam logic [31:0] ErrorMask = hvia_pkg::DescriptorErrorMask;
 
-  // Check, Frame, Finish: a message, before each frame, in a frame, at its end. Tell: a report or
+  // Check, Frame, Finish: a message, before each frame, in a frame, at its end. Report: a report or
   // question to the ledger. Head, Skip: the first chunk of a job's descriptor is read, sent bytes
   // are skipped.
   typedef enum logic [3:0] {
-    Idle, Check, Frame, Finish, Tell, Head, Skip, RawCheck, RawFrame, AckCheck, AckFrame
+    Idle, Check, Frame, Finish, Report, Head, Skip, RawCheck, RawFrame, AckCheck, AckFrame
   } state_e;
   state_e state_q, state_d;
   state_e back_q;  // state to resume after an acknowledgement
@@ -236,8 +236,8 @@ module hvia_tx_engine #(
   logic [15:0] seq_q;
   logic [1:0]  operation_q;
   logic        immediate_flag_q, fence_q, malformed_q, unreachable_q;
-  logic        kept_q;        // the ledger owns it
-  logic        answer_q;      // response to a read of the peer
+  logic        owned_q;         // the ledger owns it
+  logic        response_q;      // response to a read of the peer
   logic [4:0]  slot_q;
   logic [31:0] pa_q, handle_q, immediate_q, remote_handle_q;
   logic [31:0] total_q, left_q, status_q, sequence_q;
@@ -272,8 +272,8 @@ module hvia_tx_engine #(
   logic [2:0]  ack_code_q;
 
   logic        take_desc, take_job, take_raw, take_ack, raw, framed, between;
-  logic        breaks, refused, start, start_raw, frame_end, frame_fail, raw_end;
-  logic        opens, drops, head_end, head_fail, skip_end, skip_fail, told, ended_up;
+  logic        breaks, rejected, start, start_raw, frame_end, frame_fail, raw_end;
+  logic        opens, drops, head_end, head_fail, skip_end, skip_fail, reported, finishes;
   logic        start_ack, ack_gone, ack_end;
   logic [31:0] reason;
 
@@ -348,7 +348,7 @@ module hvia_tx_engine #(
   logic [31:0] seq_mem[hvia_params_pkg::VICount];
   logic [31:0] seq_rd_q, number;
   logic        seq_write;
-  assign seq_write        = frame_end & ~kept_q;
+  assign seq_write        = frame_end & ~owned_q;
   assign seq_init_ready_o = ~seq_write;
   always_ff @(posedge clk_i) begin
     if (seq_write) seq_mem[vi_q] <= sequence_q + 32'd1;
@@ -357,7 +357,7 @@ module hvia_tx_engine #(
   always_ff @(posedge clk_i) begin
     if (take_desc) seq_rd_q <= seq_mem[desc_vi_i];
   end
-  assign number = (first_q & ~kept_q) ? seq_rd_q : sequence_q;
+  assign number = (first_q & ~owned_q) ? seq_rd_q : sequence_q;
 
   // Context.
   logic        ctx_reliable;
@@ -392,7 +392,7 @@ module hvia_tx_engine #(
   // Reasons not to send the message, or to stop it. Length and offset of a Send cannot wrap.
   logic [64:0] remote_end;
   logic        wraps, read;
-  assign read       = ~answer_q & (operation_q == hvia_pkg::DescriptorOperationRDMARead);
+  assign read       = ~response_q & (operation_q == hvia_pkg::DescriptorOperationRDMARead);
   assign remote_end = {1'b0, remote_q} + {33'd0, left_q};
   assign wraps      = remote_end[64] & (remote_end[63:0] != 64'd0);
   always_comb begin
@@ -410,15 +410,15 @@ module hvia_tx_engine #(
   end
   // Between frames. A descriptor of a reliable VI goes to the ledger even with an error. What the
   // ledger owns and has not sent is dropped when the VI is no longer connected.
-  logic looks, mine, refuses;
-  assign looks     = (state_q == Check) & ~take_ack;
-  assign mine      = ~kept_q & ~ctx_reliable;
-  assign refuses   = kept_q ? ctx_state != hvia_pkg::VIStateConnected : reason != 32'd0;
-  assign opens     = looks & ~kept_q & ctx_reliable;
-  assign breaks    = looks & mine & unreachable_q & async_ready_i;
-  assign refused   = looks & mine & ~unreachable_q & refuses;
-  assign drops     = looks & kept_q & refuses;
-  assign start     = looks & (kept_q | (mine & ~unreachable_q)) & ~refuses & tx_slot_ready_i;
+  logic checking, mine, rejects;
+  assign checking  = (state_q == Check) & ~take_ack;
+  assign mine      = ~owned_q & ~ctx_reliable;
+  assign rejects   = owned_q ? ctx_state != hvia_pkg::VIStateConnected : reason != 32'd0;
+  assign opens     = checking & ~owned_q & ctx_reliable;
+  assign breaks    = checking & mine & unreachable_q & async_ready_i;
+  assign rejected  = checking & mine & ~unreachable_q & rejects;
+  assign drops     = checking & owned_q & rejects;
+  assign start     = checking & (owned_q | (mine & ~unreachable_q)) & ~rejects & tx_slot_ready_i;
   assign start_raw = (state_q == RawCheck) & tx_slot_ready_i;
   // A Free VI has no peer.
   assign ack_gone  = (state_q == AckCheck) & (ctx_state == hvia_pkg::VIStateFree);
@@ -433,21 +433,16 @@ module hvia_tx_engine #(
   assign skip_end  = (state_q == Skip) & ~take_ack & (skip_q == 32'd0);
   assign skip_fail = skips & (seg_left_q == 32'd0) & ((segs_q == 8'd0) |
       ((places_q == 3'd0) & chunk_err_q));
-  assign told      = (state_q == Tell) & led_ready_i;
+  assign reported  = (state_q == Report) & led_ready_i;
 
   // Header. Fields are big-endian; byte 0 of the frame lies in the lowest bits.
-  function automatic logic [15:0] be16(input logic [15:0] v);
-    be16 = {v[7:0], v[15:8]};
-  endfunction
-  function automatic logic [31:0] be32(input logic [31:0] v);
-    be32 = {v[7:0], v[15:8], v[23:16], v[31:24]};
-  endfunction
   logic [31:0] payload;
   logic        last;
   assign last    = read | (left_q <= MaxPayload);
   assign payload = read ? 32'd0 : last ? left_q : MaxPayload;
 
   logic [HeaderBits-1:0] header;
+  logic [8*hvia_pkg::ViaHeaderSize-1:0] via;
   logic [7:0] flags;
   logic [3:0] frame_operation;
   logic       ack;
@@ -459,7 +454,7 @@ module hvia_tx_engine #(
           hvia_pkg::FrameOperationRDMAReadRequest;
       default:                                frame_operation = hvia_pkg::FrameOperationSend;
     endcase
-    if (answer_q) frame_operation = hvia_pkg::FrameOperationRDMAReadResponse;
+    if (response_q) frame_operation = hvia_pkg::FrameOperationRDMAReadResponse;
     if (ack) frame_operation = hvia_pkg::FrameOperationAcknowledge;
     flags = 8'd0;
     if (~ack) begin
@@ -467,33 +462,33 @@ module hvia_tx_engine #(
       flags[hvia_pkg::ViaHeaderFlagsLastBit]      = last;
       flags[hvia_pkg::ViaHeaderFlagsImmediateBit] = immediate_flag_q;
     end
+    via = '0;
+    via[8*hvia_pkg::ViaHeaderOperationVersionOffset +
+        hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] = frame_operation;
+    via[8*hvia_pkg::ViaHeaderOperationVersionOffset +
+        hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] = hvia_pkg::ViaVersion;
+    via[8*hvia_pkg::ViaHeaderFlagsOffset +: 8] = flags;
+    via[8*hvia_pkg::ViaHeaderDestinationVIOffset +: 16] = hvia_types_pkg::be16(ctx_peer_vi);
+    via[8*hvia_pkg::ViaHeaderSourceVIOffset +: 16] =
+        hvia_types_pkg::be16({ctx_generation, 8'({ack ? ack_vi_q : vi_q})});
+    via[8*hvia_pkg::ViaHeaderSequenceOffset +: 32] =
+        hvia_types_pkg::be32(ack ? ack_number_q : number);
+    if (ack) begin
+      via[8*hvia_pkg::ViaHeaderImmediateOffset +: 32] = hvia_types_pkg::be32({29'd0, ack_code_q});
+    end else begin
+      via[8*hvia_pkg::ViaHeaderPayloadLengthOffset +: 16] = hvia_types_pkg::be16(payload[15:0]);
+      via[8*hvia_pkg::ViaHeaderAddressOffset +: 32]       = hvia_types_pkg::be32(remote_q[63:32]);
+      via[8*hvia_pkg::ViaHeaderAddressOffset+32 +: 32]    = hvia_types_pkg::be32(remote_q[31:0]);
+      via[8*hvia_pkg::ViaHeaderHandleOffset +: 32]        = hvia_types_pkg::be32(remote_handle_q);
+      if (read | immediate_flag_q) via[8*hvia_pkg::ViaHeaderImmediateOffset +: 32] =
+          hvia_types_pkg::be32(read ? total_q : immediate_q);
+    end
     header = '0;
     header[8*hvia_pkg::EthernetHeaderDestinationOffset +: 48] = ctx_peer_mac;
     header[8*hvia_pkg::EthernetHeaderSourceOffset +: 48]      = mac_i;
-    header[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]   = be16(hvia_pkg::EtherTypeVia);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
-           hvia_pkg::ViaHeaderOperationVersionOperationLsb +: 4] =
-        frame_operation;
-    header[8*(EthBytes+hvia_pkg::ViaHeaderOperationVersionOffset) +
-           hvia_pkg::ViaHeaderOperationVersionVersionLsb +: 4] =
-        hvia_pkg::ViaVersion;
-    header[8*(EthBytes+hvia_pkg::ViaHeaderFlagsOffset) +: 8]         = flags;
-    header[8*(EthBytes+hvia_pkg::ViaHeaderDestinationVIOffset) +: 16] = be16(ctx_peer_vi);
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSourceVIOffset) +: 16]     =
-        be16({ctx_generation, 8'({ack ? ack_vi_q : vi_q})});
-    header[8*(EthBytes+hvia_pkg::ViaHeaderSequenceOffset) +: 32]     =
-        be32(ack ? ack_number_q : number);
-    if (ack) begin
-      header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32({29'd0, ack_code_q});
-    end else begin
-      header[8*(EthBytes+hvia_pkg::ViaHeaderPayloadLengthOffset) +: 16] = be16(payload[15:0]);
-      header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset) +: 32]       = be32(remote_q[63:32]);
-      header[8*(EthBytes+hvia_pkg::ViaHeaderAddressOffset)+32 +: 32]    = be32(remote_q[31:0]);
-      header[8*(EthBytes+hvia_pkg::ViaHeaderHandleOffset) +: 32]        = be32(remote_handle_q);
-      if (read) header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] = be32(total_q);
-      else if (immediate_flag_q) header[8*(EthBytes+hvia_pkg::ViaHeaderImmediateOffset) +: 32] =
-          be32(immediate_q);
-    end
+    header[8*hvia_pkg::EthernetHeaderEtherTypeOffset +: 16]   =
+        hvia_types_pkg::be16(hvia_pkg::EtherTypeVia);
+    header[8*EthBytes +: 8*hvia_pkg::ViaHeaderSize]           = via;
   end
 
   // Segments. One step advances to the next that is here; the next chunk is fetched in time.
@@ -504,7 +499,7 @@ module hvia_tx_engine #(
                  (segs_q != 8'd0) & (places_q != 3'd0);
   assign fetch = ((state_q == Frame) | (state_q == Skip) | ((state_q == Check) & ~first_q)) &
       (segs_q != 8'd0) &
-                 (places_q == 3'd0) & ~ask_q & ~wait_q & ~chunk_err_q & ~frame_fail & ~refused &
+                 (places_q == 3'd0) & ~ask_q & ~wait_q & ~chunk_err_q & ~frame_fail & ~rejected &
                      ~drops;
   assign chunk_here   = wait_q & txc_done_i;
   assign load         = take_desc | (chunk_here & head_q);
@@ -514,7 +509,7 @@ module hvia_tx_engine #(
   assign txc_handle_o = handle_q;
 
   // The segments end before the payload, or continue after the message, or a needed one is
-  // unreachable. A running job is waited for: it is earlier, so its error is too.
+  // unreachable. Wait for a running job: its error would come first.
   assign missing   = (seg_left_q == 32'd0) & (segs_q == 8'd0) & (need_q != 16'd0);
   assign excess    = (seg_left_q != 32'd0) & (need_q == 16'd0) & last_q;
   assign cut_off   = (seg_left_q == 32'd0) & (segs_q != 8'd0) & (places_q == 3'd0) & chunk_err_q &
@@ -548,7 +543,7 @@ module hvia_tx_engine #(
       .job_valid_i(job_valid), .job_ready_o(job_ready), .job_physical_i(raw),
       .job_handle_i(seg_handle_q), .job_va_i(seg_va_q), .job_len_i(job_len),
       .job_bound_i(seg_left_q), .job_tag_i(ctx_tag),
-      .job_access_i(answer_q & ~raw ? hvia_pkg::AttAccessRemoteRead : hvia_pkg::AttAccessLocal),
+      .job_access_i(response_q & ~raw ? hvia_pkg::AttAccessRemoteRead : hvia_pkg::AttAccessLocal),
       .job_translated_o(job_translated), .job_done_o(job_done), .job_err_o(job_err),
       .beat_valid_o(beat_valid), .beat_ready_i(beat_ready), .beat_data_o(beat_data),
       .beat_offset_o(beat_offset), .beat_bytes_o(beat_bytes), .beat_last_o(beat_last),
@@ -619,7 +614,7 @@ module hvia_tx_engine #(
   logic [31:0] cpl_pa_q, cpl_handle_q, cpl_length_q, cpl_status_q;
   logic        over;
   assign over     = (state_q == Finish) & ~take_ack & ~ask_q & ~wait_q;
-  assign cpl_load = over & ~kept_q & (~cpl_valid_q | cpl_ready_i);
+  assign cpl_load = over & ~owned_q & (~cpl_valid_q | cpl_ready_i);
 
   logic [2:0] echo;
   always_comb begin
@@ -639,25 +634,25 @@ module hvia_tx_engine #(
         else if (take_raw) state_d = RawCheck;
       end
       Check: begin
-        if (opens) state_d = Tell;
+        if (opens) state_d = Report;
         else if (breaks) state_d = Idle;
-        else if (refused | drops) state_d = Finish;
+        else if (rejected | drops) state_d = Finish;
         else if (start) state_d = Frame;
       end
       Frame: begin
-        if (frame_fail) state_d = kept_q ? Tell : Finish;
-        else if (frame_end) state_d = kept_q ? Tell : last_q ? Finish : Check;
+        if (frame_fail) state_d = owned_q ? Report : Finish;
+        else if (frame_end) state_d = owned_q ? Report : last_q ? Finish : Check;
       end
-      Tell: if (told) state_d = ((led_op_q != LedFail) & led_go_i) ? Check : Finish;
+      Report: if (reported) state_d = ((led_op_q != LedFail) & led_go_i) ? Check : Finish;
       Head: begin
-        if (head_fail) state_d = Tell;
+        if (head_fail) state_d = Report;
         else if (head_end) state_d = connected ? Skip : Finish;
       end
       Skip: begin
-        if (skip_fail) state_d = connected ? Tell : Finish;
-        else if (skip_end) state_d = Tell;
+        if (skip_fail) state_d = connected ? Report : Finish;
+        else if (skip_end) state_d = Report;
       end
-      Finish:   if (cpl_load | (over & kept_q)) state_d = Idle;
+      Finish:   if (cpl_load | (over & owned_q)) state_d = Idle;
       RawCheck: if (start_raw) state_d = RawFrame;
       RawFrame: if (raw_end) state_d = Idle;
       AckCheck: begin
@@ -669,7 +664,7 @@ module hvia_tx_engine #(
     endcase
     if (take_ack) state_d = AckCheck;
   end
-  assign ended_up = (state_d == Finish) & (state_q != Finish) & ~acking;
+  assign finishes = (state_d == Finish) & (state_q != Finish) & ~acking;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -693,7 +688,7 @@ module hvia_tx_engine #(
       else if (take_job) turn_q <= TurnRaw;
       else if (take_raw) turn_q <= TurnDesc;
       if (take_ack) acked_q <= 1'b1;
-      else if (start | start_raw | fetch | breaks | ended_up) acked_q <= 1'b0;
+      else if (start | start_raw | fetch | breaks | finishes) acked_q <= 1'b0;
       if (start | start_raw | start_ack) built_q <= 1'b0;
       else if (framed | (state_q == AckFrame)) built_q <= built;
       if (job_take) open_q <= 1'b1;
@@ -724,17 +719,17 @@ module hvia_tx_engine #(
       left_q        <= take_job ? job_length_i : in_length;
       status_q      <= take_job ? 32'd0 : desc_status_i;
       first_q       <= take_desc | (job_number_i == job_first_i);
-      kept_q        <= take_job;
-      answer_q      <= take_job & job_response_i;
+      owned_q       <= take_job;
+      response_q    <= take_job & job_response_i;
       slot_q        <= job_slot_i;
       sequence_q    <= job_number_i;
       skip_q        <= (job_number_i - job_first_i) * MaxPayload;
     end else if (take_raw) begin
       left_q <= {21'd0, rawtx_len_i};
     end else if (opens) begin
-      kept_q   <= 1'b1;
+      owned_q  <= 1'b1;
       status_q <= unreachable_q ? 32'd0 : reason;
-    end else if (refused) begin
+    end else if (rejected) begin
       status_q <= reason;
     end else if (frame_fail | skip_fail | head_fail) begin
       if (job_bad & (job_err == hvia_pkg::AttErrorBackend)) begin
@@ -751,16 +746,16 @@ module hvia_tx_engine #(
       left_q   <= left_q - payload_q;
       first_q  <= 1'b0;
       // A message of the ledger keeps its number until the report.
-      if (~kept_q) sequence_q <= sequence_q + 32'd1;
+      if (~owned_q) sequence_q <= sequence_q + 32'd1;
     end else if (head_end) begin
       remote_q <= remote_q + {32'd0, skip_q};
       left_q   <= left_q - skip_q;
     end else if (skip_take) begin
       skip_q <= skip_q - skip_len;
-    end else if (told & (led_op_q == LedOpen)) begin
+    end else if (reported & (led_op_q == LedOpen)) begin
       sequence_q <= led_number_i;
       slot_q     <= led_slot_i;
-    end else if (told & (led_op_q == LedSent)) begin
+    end else if (reported & (led_op_q == LedSent)) begin
       sequence_q <= sequence_q + 32'd1;
     end
     if (start) sequence_q <= number;
@@ -886,18 +881,18 @@ module hvia_tx_engine #(
   assign cpl_status_o = cpl_status_q;
   assign cpl_write_o  = 1'b1;
 
-  assign led_valid_o     = state_q == Tell;
-  assign led_op_o        = led_op_q;
-  assign led_vi_o        = vi_q;
-  assign led_slot_o      = slot_q;
-  assign led_number_o    = sequence_q;
-  assign led_last_o      = last_q;
-  assign led_status_o    = status_q[8:0];
-  assign led_va_o        = chunk_va_q;
-  assign led_pa_o        = pa_q;
-  assign led_handle_o    = handle_q;
-  assign led_seq_o       = seq_q;
-  assign led_length_o    = total_q;
+  assign led_valid_o  = state_q == Report;
+  assign led_op_o     = led_op_q;
+  assign led_vi_o     = vi_q;
+  assign led_slot_o   = slot_q;
+  assign led_number_o = sequence_q;
+  assign led_last_o   = last_q;
+  assign led_status_o = status_q[8:0];
+  assign led_va_o     = chunk_va_q;
+  assign led_pa_o     = pa_q;
+  assign led_handle_o = handle_q;
+  assign led_seq_o    = seq_q;
+  assign led_length_o = total_q;
   // The reserved operation marks an unreachable descriptor. A descriptor that has it is malformed,
   // and reported as a send, as its status says.
   always_comb begin
@@ -923,7 +918,7 @@ module hvia_tx_engine #(
   assign acking        = (state_q == AckCheck) | (state_q == AckFrame);
   assign work          = acking ? back_q : state_q;
   assign message       = (work != Idle) & ~raw;
-  assign handle_busy_o = (message & ~unreachable_q & ~answer_q & (handle_q == drain_handle_i)) |
+  assign handle_busy_o = (message & ~unreachable_q & ~response_q & (handle_q == drain_handle_i)) |
                          (use_busy & (use_handle_q == drain_handle_i)) |
                          (cpl_valid_q & (cpl_handle_q == drain_handle_i)) |
                          (desc_valid_i & ~desc_unreachable_i & (desc_handle_i == drain_handle_i));
@@ -933,7 +928,7 @@ module hvia_tx_engine #(
 
   assign stat_transmit_message_o = frame_end & last_q;
   assign stat_transmit_frame_o   = frame_end;
-  assign stat_transmit_aborted_o = (frame_fail | refused | head_fail | (skip_fail & connected)) &
+  assign stat_transmit_aborted_o = (frame_fail | rejected | head_fail | (skip_fail & connected)) &
       ~first_q;
   assign stat_transmit_acknowledge_o = ack_end;
 
@@ -951,11 +946,11 @@ module hvia_tx_engine #(
   // An engine that waits for a slot, a chunk or the ledger is quiescent, unless a prefetched chunk
   // moves.
   logic waits;
-  assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q & ~refused & ~start & ~opens &
+  assign waits   = ~take_ack & (((state_q == Check) & ~unreachable_q & ~rejected & ~start & ~opens &
       ~drops) |
                                 ((state_q == RawCheck) & ~start_raw) |
                                 ((state_q == AckCheck) & ~start_ack & ~ack_gone) |
-                                ((state_q == Tell) & ~led_ready_i) |
+                                ((state_q == Report) & ~led_ready_i) |
                                 ((state_q == Head) & head_q) |
                                 (skips & ~skip_take & ~skip_fail));
   assign quiet_o = (((state_q == Idle) &

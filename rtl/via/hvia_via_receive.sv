@@ -97,7 +97,7 @@ module hvia_via_receive #(
     input  hvia_params_pkg::vi_t ledger_cpl_vi_i,
     output logic ledger_cpl_ready_o,
 
-    // Places for raw frames
+    // Buffers for raw frames
     input  hvia_types_pkg::raw_rx_req_t raw_rx_req_i,
     output hvia_types_pkg::raw_rx_rsp_t raw_rx_rsp_o,
 
@@ -116,9 +116,9 @@ module hvia_via_receive #(
   logic [63:0]          rs_va;
   logic [31:0]          rs_pa, rs_handle, rs_length, rs_status;
   logic [15:0]          rs_seq, rs_control, rs_segments;
-  logic                 rxa_valid, rxa_ready, refused;
+  logic                 rxa_valid, rxa_ready, nak_sent;
   logic [2:0]           rxa_op, rxa_code;
-  hvia_params_pkg::vi_t rxa_vi, refused_vi;
+  hvia_params_pkg::vi_t rxa_vi, nak_sent_vi;
   logic [31:0]          rxa_number;
   hvia_types_pkg::completion_t cpl;
   hvia_params_pkg::vi_t cpl_vi;
@@ -131,62 +131,53 @@ module hvia_via_receive #(
   assign handle_busy_o = handle_busy != '0;
   assign vi_busy_o     = receive_busy_o || vi_busy != '0;
 
-  // The peer answers.
+  // A sign of life of the peer.
   assign alive_o = rxa_valid && rxa_ready && rxa_op <= hvia_pkg::AcknowledgeOperationGap;
   assign alive_vi_o    = rxa_vi;
 
   hvia_rx_engine #(.W(W)) u_rx_engine (
-      .clk_i, .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i,
-      .rx_valid_i(rx_frame_i.valid), .rx_len_i(rx_frame_i.len), .rx_avail_i(rx_frame_i.avail),
-      .rx_end_i(rx_frame_i.complete), .rx_bad_i(rx_frame_i.bad), .rx_raddr_o, .rx_rdata_i,
-      .rx_done_o,
-      .rs_vi_o(rs_vi), .rs_valid_i(rs_valid), .rs_stale_i(rs_stale), .rs_chunk_i(rs_chunk),
-      .rs_va_i(rs_va), .rs_pa_i(rs_pa), .rs_handle_i(rs_handle), .rs_seq_i(rs_seq),
-      .rs_control_i(rs_control), .rs_segments_i(rs_segments), .rs_length_i(rs_length),
-      .rs_status_i(rs_status),
-      .drop_valid_o(drop_valid), .drop_vi_o(drop_vi),
-      .release_valid_o(released_o), .release_ready_i, .release_vi_o(released_vi_o),
-      .coming_vi_o, .coming_i, .wanted_o,
+      .clk_i, .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i, .rx_valid_i(rx_frame_i.valid),
+      .rx_len_i(rx_frame_i.len), .rx_avail_i(rx_frame_i.avail), .rx_end_i(rx_frame_i.complete),
+      .rx_bad_i(rx_frame_i.bad), .rx_raddr_o, .rx_rdata_i, .rx_done_o, .rs_vi_o(rs_vi),
+      .rs_valid_i(rs_valid), .rs_stale_i(rs_stale), .rs_chunk_i(rs_chunk), .rs_va_i(rs_va),
+      .rs_pa_i(rs_pa), .rs_handle_i(rs_handle), .rs_seq_i(rs_seq), .rs_control_i(rs_control),
+      .rs_segments_i(rs_segments), .rs_length_i(rs_length), .rs_status_i(rs_status),
+      .drop_valid_o(drop_valid), .drop_vi_o(drop_vi), .release_valid_o(released_o),
+      .release_ready_i, .release_vi_o(released_vi_o), .coming_vi_o, .coming_i, .wanted_o,
       .rxc_valid_o(chunk_req_o.valid), .rxc_ready_i(chunk_rsp_i.ready), .rxc_vi_o(chunk_req_vi_o),
       .rxc_va_o(chunk_req_o.va), .rxc_handle_o(chunk_req_o.handle), .rxc_store_o(chunk_req_o.store),
-      .rxc_done_i(chunk_rsp_i.done), .rxc_err_i(chunk_rsp_i.err),
-      .chunk_data_i,
+      .rxc_done_i(chunk_rsp_i.done), .rxc_err_i(chunk_rsp_i.err), .chunk_data_i,
       .cpl_valid_o(cpl.valid), .cpl_ready_i(cpl_ready), .cpl_vi_o(cpl_vi), .cpl_seq_o(cpl.seq),
       .cpl_pa_o(cpl.pa), .cpl_handle_o(cpl.handle), .cpl_length_o(cpl.length),
       .cpl_status_o(cpl.status), .cpl_immediate_o(cpl_immediate),
-      .cpl_has_immediate_o(cpl_has_immediate), .cpl_write_o(cpl.write),
-      .flush_i(drain_i.flush), .clear_valid_i(cleared_i), .clear_vi_i(cleared_vi_i),
-      .rd_vi_o(receive_ctx_vi_o), .rd_ctx_i(receive_ctx_i),
-      .rxa_valid_o(rxa_valid), .rxa_ready_i(rxa_ready), .rxa_op_o(rxa_op), .rxa_vi_o(rxa_vi),
-      .rxa_number_o(rxa_number), .rxa_code_o(rxa_code),
-      .refused_vi_o(refused_vi), .refused_i(refused),
-      .rxl_valid_o(ledger_req_o.valid), .rxl_ready_i(ledger_rsp_i.ready),
-      .rxl_op_o(ledger_req_o.op), .rxl_vi_o(ledger_req_vi_o), .rxl_number_o(ledger_req_o.number),
-      .rxl_code_o(ledger_req_o.code), .rxl_status_o(ledger_req_o.status),
-      .rxl_va_o(ledger_req_o.va), .rxl_handle_o(ledger_req_o.handle),
-      .rxl_length_o(ledger_req_o.length), .rxl_ok_i(ledger_rsp_i.ok), .rxl_va_i(ledger_rsp_i.va),
-      .rxl_handle_i(ledger_rsp_i.handle), .rxl_length_i(ledger_rsp_i.length),
-      .att_req_valid_o(receive_att_o.valid), .att_req_ready_i(receive_att_ready_i),
-      .att_req_handle_o(receive_att_o.handle), .att_req_va_o(receive_att_o.va),
-      .att_req_len_o(receive_att_o.len), .att_req_tag_o(receive_att_o.tag),
-      .att_req_access_o(receive_att_o.access), .att_req_vi_o(receive_att_vi_o),
-      .att_rsp_valid_i(receive_att_valid_i), .att_rsp_err_i(att_rsp_i.err),
-      .att_rsp_pa_i(att_rsp_i.pa), .att_rsp_bytes_i(att_rsp_i.bytes),
+      .cpl_has_immediate_o(cpl_has_immediate), .cpl_write_o(cpl.write), .flush_i(drain_i.flush),
+      .clear_valid_i(cleared_i), .clear_vi_i(cleared_vi_i), .rd_vi_o(receive_ctx_vi_o),
+      .rd_ctx_i(receive_ctx_i), .rxa_valid_o(rxa_valid), .rxa_ready_i(rxa_ready), .rxa_op_o(rxa_op),
+      .rxa_vi_o(rxa_vi), .rxa_number_o(rxa_number), .rxa_code_o(rxa_code),
+      .nak_sent_vi_o(nak_sent_vi), .nak_sent_i(nak_sent), .rxl_valid_o(ledger_req_o.valid),
+      .rxl_ready_i(ledger_rsp_i.ready), .rxl_op_o(ledger_req_o.op), .rxl_vi_o(ledger_req_vi_o),
+      .rxl_number_o(ledger_req_o.number), .rxl_code_o(ledger_req_o.code),
+      .rxl_status_o(ledger_req_o.status), .rxl_va_o(ledger_req_o.va),
+      .rxl_handle_o(ledger_req_o.handle), .rxl_length_o(ledger_req_o.length),
+      .rxl_ok_i(ledger_rsp_i.ok), .rxl_va_i(ledger_rsp_i.va), .rxl_handle_i(ledger_rsp_i.handle),
+      .rxl_length_i(ledger_rsp_i.length), .att_req_valid_o(receive_att_o.valid),
+      .att_req_ready_i(receive_att_ready_i), .att_req_handle_o(receive_att_o.handle),
+      .att_req_va_o(receive_att_o.va), .att_req_len_o(receive_att_o.len),
+      .att_req_tag_o(receive_att_o.tag), .att_req_access_o(receive_att_o.access),
+      .att_req_vi_o(receive_att_vi_o), .att_rsp_valid_i(receive_att_valid_i),
+      .att_rsp_err_i(att_rsp_i.err), .att_rsp_pa_i(att_rsp_i.pa), .att_rsp_bytes_i(att_rsp_i.bytes),
       .req_valid_o(write_req_o.valid), .req_ready_i(write_rsp_i.ready),
-      .req_addr_o(write_req_o.addr), .req_len_o(write_req_o.len),
-      .wdata_o(write_wdata_o), .wstrb_o(write_wstrb_o), .wvalid_o(write_req_o.wvalid),
-      .wready_i(write_rsp_i.wready), .wdone_i(write_rsp_i.wdone), .werr_i(write_rsp_i.werr),
-      .rawrx_valid_i(raw_rx_req_i.valid), .rawrx_ready_o(raw_rx_rsp_o.ready),
-      .rawrx_pa_i(raw_rx_req_i.pa), .rawrx_capacity_i(raw_rx_req_i.capacity),
-      .rawrx_done_o(raw_rx_rsp_o.done), .rawrx_len_o(raw_rx_rsp_o.len),
-      .rawrx_err_o(raw_rx_rsp_o.err),
+      .req_addr_o(write_req_o.addr), .req_len_o(write_req_o.len), .wdata_o(write_wdata_o),
+      .wstrb_o(write_wstrb_o), .wvalid_o(write_req_o.wvalid), .wready_i(write_rsp_i.wready),
+      .wdone_i(write_rsp_i.wdone), .werr_i(write_rsp_i.werr), .rawrx_valid_i(raw_rx_req_i.valid),
+      .rawrx_ready_o(raw_rx_rsp_o.ready), .rawrx_pa_i(raw_rx_req_i.pa),
+      .rawrx_capacity_i(raw_rx_req_i.capacity), .rawrx_done_o(raw_rx_rsp_o.done),
+      .rawrx_len_o(raw_rx_rsp_o.len), .rawrx_err_o(raw_rx_rsp_o.err),
       .seq_init_valid_i(init_i.valid), .seq_init_ready_o(init_ready_o), .seq_init_vi_i(init_vi_i),
-      .seq_init_value_i(init_i.value),
-      .async_valid_o(receive_error_o.valid), .async_code_o(receive_error_o.code),
-      .async_vi_o(receive_error_o.vi),
+      .seq_init_value_i(init_i.value), .async_valid_o(receive_error_o.valid),
+      .async_code_o(receive_error_o.code), .async_vi_o(receive_error_o.vi),
       .drain_handle_i(drain_i.handle), .drain_vi_i, .handle_busy_o(handle_busy[1]),
-      .vi_busy_o(receive_busy_o),
-      .stat_receive_frame_o(counts_o[hvia_pkg::CounterReceiveFrame]),
+      .vi_busy_o(receive_busy_o), .stat_receive_frame_o(counts_o[hvia_pkg::CounterReceiveFrame]),
       .stat_receive_not_for_us_o(counts_o[hvia_pkg::CounterReceiveNotForUs]),
       .stat_receive_malformed_o(counts_o[hvia_pkg::CounterReceiveMalformed]),
       .stat_receive_bad_vi_o(counts_o[hvia_pkg::CounterReceiveBadVI]),
@@ -204,11 +195,10 @@ module hvia_via_receive #(
       .stat_receive_read_limit_o(counts_o[hvia_pkg::CounterReceiveReadLimit]),
       .stat_receive_out_of_order_o(counts_o[hvia_pkg::CounterReceiveOutOfOrder]),
       .stat_receive_acknowledge_o(counts_o[hvia_pkg::CounterReceiveAcknowledge]),
-      .stat_receive_refused_o(counts_o[hvia_pkg::CounterReceiveNAKed]),
+      .stat_receive_naked_o(counts_o[hvia_pkg::CounterReceiveNAKed]),
       .stat_raw_receive_dropped_o(counts_o[hvia_pkg::CounterRawReceiveDropped]),
       .trace_valid_o(receive_trace_o.valid), .trace_event_o(receive_trace_o.code),
-      .trace_vi_o(receive_trace_o.vi), .trace_seq_o(receive_trace_o.seq),
-      .quiet_o(receive_quiet)
+      .trace_vi_o(receive_trace_o.vi), .trace_seq_o(receive_trace_o.seq), .quiet_o(receive_quiet)
   );
 
   hvia_receive_store u_receive_store (
@@ -228,18 +218,15 @@ module hvia_via_receive #(
   );
 
   hvia_acknowledge u_acknowledge (
-      .clk_i, .rst_ni,
-      .rxa_valid_i(rxa_valid), .rxa_ready_o(rxa_ready), .rxa_op_i(rxa_op), .rxa_vi_i(rxa_vi),
-      .rxa_number_i(rxa_number), .rxa_code_i(rxa_code),
-      .refused_vi_i(refused_vi), .refused_o(refused),
-      .ref_valid_i(nak_i.valid), .ref_ready_o(nak_ready_o), .ref_vi_i(nak_vi_i),
-      .ref_number_i(nak_i.number), .ref_code_i(nak_i.code),
-      .ack_valid_o(acknowledge_o.valid), .ack_ready_i(acknowledge_ready_i),
+      .clk_i, .rst_ni, .rxa_valid_i(rxa_valid), .rxa_ready_o(rxa_ready), .rxa_op_i(rxa_op),
+      .rxa_vi_i(rxa_vi), .rxa_number_i(rxa_number), .rxa_code_i(rxa_code),
+      .nak_sent_vi_i(nak_sent_vi), .nak_sent_o(nak_sent), .nak_valid_i(nak_i.valid),
+      .nak_ready_o(nak_ready_o), .nak_vi_i(nak_vi_i), .nak_number_i(nak_i.number),
+      .nak_code_i(nak_i.code), .ack_valid_o(acknowledge_o.valid), .ack_ready_i(acknowledge_ready_i),
       .ack_vi_o(acknowledge_vi_o), .ack_number_o(acknowledge_o.number),
-      .ack_code_o(acknowledge_o.code),
-      .init_valid_i(init_i.valid && init_ready_o), .init_vi_i,
+      .ack_code_o(acknowledge_o.code), .init_valid_i(init_i.valid && init_ready_o), .init_vi_i,
       .clear_valid_i(cleared_i), .clear_vi_i(cleared_vi_i),
-      .stat_refusal_sent_o(counts_o[hvia_pkg::CounterNAKSent]), .quiet_o(acknowledge_quiet)
+      .stat_nak_sent_o(counts_o[hvia_pkg::CounterNAKSent]), .quiet_o(acknowledge_quiet)
   );
 
   logic       done_valid;

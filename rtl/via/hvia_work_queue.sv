@@ -47,7 +47,7 @@ module hvia_work_queue #(
     output logic        unhold_ready_o,
     input  hvia_params_pkg::vi_t unhold_vi_i,
     // The fetch has space for a send descriptor; falls only by a take.
-    input  logic        send_room_i,
+    input  logic        send_space_i,
     // The link found in a descriptor that had successors.
     input  logic        link_valid_i,
     output logic        link_ready_o,
@@ -339,7 +339,7 @@ module hvia_work_queue #(
 
   // In turn while both wait; a shown offer stays.
   logic offered_q, offered_receive_q, show_receive, show_send;
-  assign show_send    = offer_valid_q[0] && send_room_i;
+  assign show_send    = offer_valid_q[0] && send_space_i;
   assign show_receive = offered_q ? offered_receive_q :
                         offer_valid_q[1] && !(show_send && offered_receive_q);
 
@@ -374,7 +374,7 @@ module hvia_work_queue #(
                     (offer_valid_q[1] && offer_receive_vi == coming_vi_i) ||
                     (db_valid_i && db_receive_i && db_vi_i == coming_vi_i);
 
-  // A queue in a ready list is in progress, and ends without a message.
+  // A queue in a ready list counts as busy; its work ends without a message.
   assign vi_busy_o = pending_q[{1'b0, drain_vi_i}] || listed_q[{1'b1, drain_vi_i}] ||
                      (drain_receive_i && pending_q[{1'b1, drain_vi_i}]) ||
                      (offer_valid_q[0] && offer_send_vi == drain_vi_i) ||

@@ -103,9 +103,7 @@ func Check(root string) ([]Violation, error) {
 		if path.Ext(name) == ".md" {
 			all = append(all, checkLinks(root, name, string(body))...)
 		}
-		if within(name, clean) {
-			all = append(all, CheckText(name, body)...)
-		}
+		all = append(all, CheckText(name, body)...)
 		return nil
 	})
 	if err != nil {

@@ -11,24 +11,6 @@ import (
 	"strings"
 )
 
-// clean lists the folders and files whose text CheckText checks against the
-// glossary (docs/reference/glossary.md) and the line widths.
-var clean = []string{
-	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "att", "bench",
-	"conformance", "costs", "docs", "driver/card", "driver/drivertest",
-	"driver/internal/agent", "driver/internal/call", "driver/internal/connect",
-	"driver/tcpip", "example_test.go", "examples", "host", "hvia.go", "layout",
-	"params", "rtl/att", "rtl/control", "rtl/host", "rtl/mac", "rtl/pci",
-	"rtl/prim", "rtl/via", "sim/bridge", "sim/build.go", "sim/card",
-	"sim/fabric", "sim/fabric.go", "sim/faults.go", "sim/faults_parse.go",
-	"sim/faults_test.go", "sim/model", "sim/simulator.go",
-	"sim/simulator_test.go", "sim/unit/att", "sim/unit/card",
-	"sim/unit/control", "sim/unit/fabric", "sim/unit/host", "sim/unit/internal",
-	"sim/unit/mac", "sim/unit/prim", "sim/unit/via/rx_engine",
-	"sim/unit/via/send_ledger", "sim/unit/via/vi_list", "sim/verilate", "tools",
-	"vipl",
-}
-
 // A row's pattern can match only a text that contains one of the strings in
 // needs. Searching for these first makes the check three times faster.
 type row struct {

@@ -86,7 +86,7 @@ func (m *MVIA) start() error {
 }
 
 func (m *MVIA) stop() error {
-	if err := m.await("the last sends", func() bool { return m.engine.Finished(m.engine.Begun()) }); err != nil {
+	if err := m.await("the last sends", func() bool { return m.engine.Finished(m.engine.Started()) }); err != nil {
 		return err
 	}
 	return m.Ethernet.Stop(m.agent.thread)
@@ -111,8 +111,8 @@ func (m *MVIA) remove(h att.Handle) error {
 	m.engine.Deregistered(uint32(h))
 	// New senders no longer find the region. Earlier senders may still gather
 	// from it, and the NIC may still read it.
-	begun := m.engine.Begun()
-	if err := m.await("sends before a deregistration", func() bool { return m.engine.Finished(begun) }); err != nil {
+	started := m.engine.Started()
+	if err := m.await("sends before a deregistration", func() bool { return m.engine.Finished(started) }); err != nil {
 		return err
 	}
 	if err := m.agent.table.Release(h); err != nil {

@@ -188,8 +188,8 @@ func livelyRetransmitter(t *testing.T, level layout.Reliability) {
 	require.GreaterOrEqual(t, a.counts[layout.CounterReceiveOldSequence], 4*retryLimit)
 }
 
-// breakage is what breaks a connection: each side's completions and asynchronous
-// errors.
+// breakage is what breaks a connection: each side's completions and
+// asynchronous errors.
 type breakage struct {
 	name    string
 	context func(*host, layout.VIContext)

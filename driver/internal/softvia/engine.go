@@ -60,15 +60,15 @@ type Config struct {
 
 // Engine has the VIs of a NIC.
 type Engine[T any] struct {
-	env    Environment[T]
-	config Config
-	mac    [6]byte
-	vis    [VICount]viState
-	begun  uint64 // number of fetched sends
-	cqs    []completionQueue
-	armed  map[notification]bool
-	clock  Clock           // nil if the environment has none
-	alarms [VICount]uint64 // time of the pending alarm, 0 = none
+	env     Environment[T]
+	config  Config
+	mac     [6]byte
+	vis     [VICount]viState
+	started uint64 // number of fetched sends
+	cqs     []completionQueue
+	armed   map[notification]bool
+	clock   Clock           // nil if the environment has none
+	alarms  [VICount]uint64 // time of the pending alarm, 0 = none
 }
 
 type viState struct {
@@ -86,10 +86,10 @@ type viState struct {
 	ties     [2]int  // completion queues of both queues, by Queue: number plus one, 0 = none
 
 	// Of a reliable VI.
-	ledger  ledger
-	refusal *refusal // a frame was NAKed since the VI was connected
-	gap     bool     // the present gap was reported
-	unsaid  int      // frames accepted since the last acknowledgement
+	ledger ledger
+	nak    *nak // a frame was NAKed since the VI was connected
+	gap    bool // the present gap was reported
+	unsaid int  // frames accepted since the last acknowledgement
 }
 
 func (v *viState) ctx() layout.VIContext { return v.context[:] }
@@ -190,8 +190,8 @@ func (e *Engine[T]) Busy(index int) bool {
 	return v.busy || len(v.sends) > 0
 }
 
-// Begun returns the number of sends fetched so far.
-func (e *Engine[T]) Begun() uint64 { return e.begun }
+// Started returns the number of sends fetched so far.
+func (e *Engine[T]) Started() uint64 { return e.started }
 
 // Finished reports whether all sends up to that number are complete.
 func (e *Engine[T]) Finished(started uint64) bool {

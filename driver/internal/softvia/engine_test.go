@@ -149,7 +149,7 @@ func TestSendsCompleteInOrder(t *testing.T) {
 			require.Equal(t, done, b.status(i)&layout.DescriptorStatusDoneMask != 0, "post %d, seed %d", i, seed)
 		}
 		require.Equal(t, len(b.unread) > 0, b.engine.Busy(0))
-		require.Equal(t, len(b.unread) == 0, b.engine.Finished(b.engine.Begun()))
+		require.Equal(t, len(b.unread) == 0, b.engine.Finished(b.engine.Started()))
 	}
 	require.Empty(t, b.errors)
 }

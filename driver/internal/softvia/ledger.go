@@ -21,10 +21,10 @@ type Clock interface {
 // entry is a request of this side, or a response to an RDMA read of the peer,
 // in the ledger of a reliable VI.
 type entry struct {
-	length uint32
-	begun  bool
-	first  uint32 // number of its first frame, once started
-	bits   uint32 // its errors; it is not continued
+	length  uint32
+	started bool
+	first   uint32 // number of its first frame, once started
+	bits    uint32 // its errors; it is not continued
 
 	// Of a request.
 	body        descriptor
@@ -86,7 +86,7 @@ type ledger struct {
 	answers []*entry // unacknowledged responses, in the order of the requests
 	sending []*entry // both kinds, started and unacknowledged, by number
 	broken  bool     // all work has stopped
-	refused bool     // NAKed by the peer: nothing more is sent
+	stopped bool     // NAKed by the peer: nothing more is sent
 	stuck   bool     // a partly sent message failed: no number can follow its frames
 }
 
@@ -98,7 +98,7 @@ func (v *viState) reliable() bool {
 // opens reports whether another descriptor may start.
 func (v *viState) opens() bool {
 	l := &v.ledger
-	return len(l.own) < ledgerMessages && !l.broken && !l.refused && v.refusal == nil && !slices.ContainsFunc(l.own, (*entry).failed)
+	return len(l.own) < ledgerMessages && !l.broken && !l.stopped && v.nak == nil && !slices.ContainsFunc(l.own, (*entry).failed)
 }
 
 // underWay reports whether the VI waits for an acknowledgement or a read
@@ -106,7 +106,7 @@ func (v *viState) opens() bool {
 func (v *viState) underWay() bool {
 	l := &v.ledger
 	return v.state == layout.VIStateConnected && !l.broken &&
-		(l.una != l.top || slices.ContainsFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered }))
+		(l.una != l.top || slices.ContainsFunc(l.own, func(m *entry) bool { return m.started && m.read() && !m.answered }))
 }
 
 func (v *viState) connect() {
@@ -114,7 +114,7 @@ func (v *viState) connect() {
 	window := max(1, uint32(c.Window()))
 	first := c.SendSequence()
 	v.ledger = ledger{una: first, next: first, end: first, top: first, window: window, credit: window, reads: max(1, int(c.ReadLimit()))}
-	v.refusal, v.gap, v.unsaid = nil, false, 0
+	v.nak, v.gap, v.unsaid = nil, false, 0
 }
 
 func (e *Engine[T]) open(who T, index int, d descriptor, reachable bool) {
@@ -134,7 +134,7 @@ func (m *entry) restart() { m.walk, m.walked = gather{body: &m.body, next: m.bod
 // and sends frames.
 func (e *Engine[T]) turn(who T, index int) {
 	e.settle(who, index)
-	e.refuseRead(who, index)
+	e.nakRead(who, index)
 	e.transmit(who, index)
 	e.watch(index)
 	e.posted(who, QueueID{index, SendQueue})
@@ -161,8 +161,8 @@ func (e *Engine[T]) settle(who T, index int) {
 // whole reports whether the peer has the complete request, or, for a read, this
 // side has all data.
 func (l *ledger) whole(m *entry) bool {
-	if !m.begun || m.read() {
-		return m.begun && m.answered
+	if !m.started || m.read() {
+		return m.started && m.answered
 	}
 	return !behind(m.end(), l.una)
 }
@@ -202,21 +202,21 @@ func (e *Engine[T]) flushLedger(who T, index int) {
 	*l = ledger{}
 }
 
-// refuseRead NAKs the peer's oldest unanswered read if it has failed. NAKs are
+// nakRead NAKs the peer's oldest unanswered read if it has failed. NAKs are
 // sent in the order of the requests.
-func (e *Engine[T]) refuseRead(who T, index int) {
+func (e *Engine[T]) nakRead(who T, index int) {
 	v := &e.vis[index]
-	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 || v.refusal != nil || v.ledger.broken || v.ledger.refused {
+	if len(v.ledger.answers) == 0 || v.ledger.answers[0].bits == 0 || v.nak != nil || v.ledger.broken || v.ledger.stopped {
 		return
 	}
 	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)
-	e.refuse(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRDMAProtection)
+	e.reject(who, index, v.ledger.answers[0].request, layout.AcknowledgeCodeRDMAProtection)
 }
 
 func (e *Engine[T]) transmit(who T, index int) {
 	v := &e.vis[index]
 	l := &v.ledger
-	for v.state == layout.VIStateConnected && !l.broken && !l.refused && l.next-l.una < l.credit {
+	for v.state == layout.VIStateConnected && !l.broken && !l.stopped && l.next-l.una < l.credit {
 		if !v.underWay() {
 			e.progress(v) // the frames sent now get the full time
 		}
@@ -237,7 +237,7 @@ func (v *viState) begin() bool {
 		if m.bits != 0 {
 			break // it and the entries behind it wait for its NAK
 		}
-		if !m.begun {
+		if !m.started {
 			l.number(m)
 			return true
 		}
@@ -245,9 +245,9 @@ func (v *viState) begin() bool {
 	reads := 0
 	for _, m := range l.own {
 		switch {
-		case m.failed() || v.refusal != nil:
+		case m.failed() || v.nak != nil:
 			return false
-		case m.begun:
+		case m.started:
 			if m.read() && !m.answered {
 				reads++
 			}
@@ -263,7 +263,7 @@ func (v *viState) begin() bool {
 }
 
 func (l *ledger) number(m *entry) {
-	m.begun, m.first = true, l.end
+	m.started, m.first = true, l.end
 	l.end = m.end()
 	l.sending = append(l.sending, m)
 }
@@ -322,11 +322,11 @@ func (e *Engine[T]) fail(who T, index int, m *entry) {
 		l.stuck = true
 		e.env.Count(layout.CounterTransmitAborted)
 	} else {
-		m.begun = false
+		m.started = false
 		l.sending = l.sending[:len(l.sending)-1]
 	}
 	e.settle(who, index)
-	e.refuseRead(who, index)
+	e.nakRead(who, index)
 }
 
 // payload finds the bytes of a frame of a request. If the frame does not follow
@@ -363,15 +363,15 @@ func (e *Engine[T]) answerBytes(v *viState, m *entry, offset, n uint32) (payload
 func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	v := &e.vis[index]
 	l := &v.ledger
-	refusal := code > layout.AcknowledgeCodeGap
+	nak := code > layout.AcknowledgeCodeGap
 	switch {
-	case l.broken || l.refused:
+	case l.broken || l.stopped:
 		return
-	case behind(number, l.top), behind(l.una, number) && !refusal:
+	case behind(number, l.top), behind(l.una, number) && !nak:
 		e.env.Count(layout.CounterAcknowledgeStray)
 		return
 	}
-	if !refusal {
+	if !nak {
 		v.alive()
 	}
 	if behind(number, l.una) {
@@ -379,9 +379,9 @@ func (e *Engine[T]) acknowledged(who T, index int, number uint32, code layout.Ac
 		e.progress(v)
 	}
 	switch {
-	case refusal:
+	case nak:
 		e.env.Count(layout.CounterNAKReceived)
-		e.refusedByPeer(who, index, number, code)
+		e.nakByPeer(who, index, number, code)
 	case code == layout.AcknowledgeCodeGap && !l.gone && behind(l.top, l.una):
 		e.env.Count(layout.CounterRewind)
 		l.back()
@@ -401,7 +401,7 @@ func (e *Engine[T]) advance(l *ledger, number uint32) {
 	if behind(number, l.next) {
 		l.next = number
 	}
-	done := func(m *entry) bool { return m.begun && m.bits == 0 && !behind(m.end(), number) }
+	done := func(m *entry) bool { return m.started && m.bits == 0 && !behind(m.end(), number) }
 	l.sending = slices.DeleteFunc(l.sending, done)
 	for len(l.answers) > 0 && done(l.answers[0]) {
 		e.env.Count(layout.CounterReadResponse)
@@ -417,13 +417,13 @@ func (l *ledger) back() {
 	l.credit, l.counted = max(min(l.window, acknowledgeEvery), l.credit/2), 0
 }
 
-// refusedByPeer marks the message of a NAKed frame. An acknowledged message
+// nakByPeer marks the message of a NAKed frame. An acknowledged message
 // other than a read no longer has a descriptor.
-func (e *Engine[T]) refusedByPeer(who T, index int, number uint32, code layout.AcknowledgeCode) {
+func (e *Engine[T]) nakByPeer(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	l := &e.vis[index].ledger
-	l.refused = true
+	l.stopped = true
 	for _, m := range l.own {
-		if !m.begun || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number) {
+		if !m.started || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number) {
 			continue
 		}
 		m.bits |= map[layout.AcknowledgeCode]uint32{
@@ -497,8 +497,8 @@ func (e *Engine[T]) Expire(who T, index int) {
 // peer lives.
 func (e *Engine[T]) probe(who T, index int) {
 	l := &e.vis[index].ledger
-	i := slices.IndexFunc(l.own, func(m *entry) bool { return m.begun && m.read() && !m.answered })
-	if l.una != l.top || l.refused || i < 0 || l.own[i].failed() || l.own[i].stale {
+	i := slices.IndexFunc(l.own, func(m *entry) bool { return m.started && m.read() && !m.answered })
+	if l.una != l.top || l.stopped || i < 0 || l.own[i].failed() || l.own[i].stale {
 		return
 	}
 	f := l.own[i].body.frame(0, 0, true)
@@ -511,7 +511,7 @@ func (e *Engine[T]) probe(who T, index int) {
 // exhausted breaks a connection whose peer does not respond.
 func (e *Engine[T]) exhausted(who T, index int) {
 	l := &e.vis[index].ledger
-	if len(l.own) > 0 && l.own[0].begun {
+	if len(l.own) > 0 && l.own[0].started {
 		l.own[0].bits |= layout.DescriptorStatusTransportErrorMask
 		e.settle(who, index)
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // The NAK of a connection, which the VI repeats for every later frame.
-type refusal struct {
+type nak struct {
 	number uint32
 	code   layout.AcknowledgeCode
 }
@@ -23,9 +23,9 @@ func (e *Engine[T]) acknowledge(who T, index int, number uint32, code layout.Ack
 }
 
 // NAKs a frame of the peer and breaks the connection.
-func (e *Engine[T]) refuse(who T, index int, number uint32, code layout.AcknowledgeCode) {
+func (e *Engine[T]) reject(who T, index int, number uint32, code layout.AcknowledgeCode) {
 	e.env.Count(layout.CounterNAKSent)
-	e.vis[index].refusal = &refusal{number, code}
+	e.vis[index].nak = &nak{number, code}
 	e.acknowledge(who, index, number, code)
 }
 
@@ -36,7 +36,7 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 	ethernet, h := layout.EthernetHeader(frame), layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 	connected, acknowledgement := v.state == layout.VIStateConnected, operation == layout.FrameOperationAcknowledge
 	if v.state == layout.VIStateFree || v.number(index) != h.DestinationVI() || v.ctx().PeerVI() != h.SourceVI() ||
-		!bytes.Equal(v.ctx().PeerMac(), ethernet.Source()) || !connected && (v.refusal == nil || acknowledgement) {
+		!bytes.Equal(v.ctx().PeerMac(), ethernet.Source()) || !connected && (v.nak == nil || acknowledgement) {
 		e.env.Count(layout.CounterReceiveBadVI)
 		return
 	}
@@ -46,9 +46,9 @@ func (e *Engine[T]) arriveReliably(who T, index int, operation layout.FrameOpera
 	case acknowledgement:
 		e.env.Count(layout.CounterReceiveAcknowledge)
 		e.acknowledged(who, index, h.Sequence(), layout.AcknowledgeCode(h.Immediate()))
-	case v.refusal != nil:
+	case v.nak != nil:
 		e.env.Count(layout.CounterReceiveNAKed)
-		e.acknowledge(who, index, v.refusal.number, v.refusal.code)
+		e.acknowledge(who, index, v.nak.number, v.nak.code)
 	case behind(v.expected, h.Sequence()):
 		e.env.Count(layout.CounterReceiveOldSequence)
 		v.alive()
@@ -98,7 +98,7 @@ func (e *Engine[T]) contradict(who T, index int, h layout.ViaHeader) {
 		}
 	}
 	e.env.Async(who, layout.AsyncErrorConnectionLost, index)
-	e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)
+	e.reject(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)
 }
 
 func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h layout.ViaHeader, data []byte) {
@@ -117,7 +117,7 @@ func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h la
 	if m.empty {
 		e.env.Count(layout.CounterReceiveQueueEmpty)
 		v.message = message{}
-		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeRemoteDescriptor)
+		e.reject(who, index, h.Sequence(), layout.AcknowledgeCodeRemoteDescriptor)
 		return
 	}
 	e.deliver(who, index, h, data)
@@ -137,7 +137,7 @@ func (e *Engine[T]) next(who T, index int, operation layout.FrameOperation, h la
 		e.env.Async(who, layout.AsyncErrorConnectionLost, index)
 	}
 	v.message = message{}
-	e.refuse(who, index, h.Sequence(), code)
+	e.reject(who, index, h.Sequence(), code)
 }
 
 // readRequest takes the peer's read request, in order. The region is checked
@@ -151,7 +151,7 @@ func (e *Engine[T]) readRequest(who T, index int, h layout.ViaHeader) {
 	case v.ctx().Attributes()&layout.VIContextAttributesEnableRDMAReadMask == 0:
 		e.env.Count(layout.CounterReceiveProtection)
 		e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)
-		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeRDMAProtection)
+		e.reject(who, index, h.Sequence(), layout.AcknowledgeCodeRDMAProtection)
 		return
 	case len(v.ledger.answers) == ledgerResponses:
 		e.env.Count(layout.CounterReceiveReadLimit)
@@ -169,7 +169,7 @@ func (e *Engine[T]) readResponse(who T, index int, h layout.ViaHeader, data []by
 	v := &e.vis[index]
 	m := &v.message
 	first, last := h.Flags()&layout.ViaHeaderFlagsFirstMask != 0, h.Flags()&layout.ViaHeaderFlagsLastMask != 0
-	i := slices.IndexFunc(v.ledger.own, func(r *entry) bool { return r.begun && r.read() && !r.answered })
+	i := slices.IndexFunc(v.ledger.own, func(r *entry) bool { return r.started && r.read() && !r.answered })
 	if i < 0 || first == m.open || m.open && m.operation != layout.FrameOperationRDMAReadResponse {
 		e.contradict(who, index, h)
 		return
@@ -193,7 +193,7 @@ func (e *Engine[T]) readResponse(who T, index int, h layout.ViaHeader, data []by
 		e.env.Count(layout.CounterReceiveDescriptorError)
 		r.bits = m.bits
 		v.message = message{}
-		e.refuse(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)
+		e.reject(who, index, h.Sequence(), layout.AcknowledgeCodeTransport)
 		e.turn(who, index)
 		return
 	}

@@ -44,8 +44,8 @@ func (e *Engine[T]) Process(who T, index int) error {
 		v.broken = true
 		return nil
 	}
-	e.begun++
-	s := &send{number: e.begun, body: d}
+	e.started++
+	s := &send{number: e.started, body: d}
 	v.sends = append(v.sends, s)
 	moved, bits, err := e.send(who, index, s)
 	if bits != 0 && bits != layout.DescriptorStatusFlushedMask {

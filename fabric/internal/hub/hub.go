@@ -95,9 +95,9 @@ type Request struct {
 // Reply answers a Request.
 type Reply struct {
 	Error   string `json:"error,omitempty"`
-	Refusal string `json:"refusal,omitempty"` // kind of error: a key known to both sides
-	More    bool   `json:"more,omitempty"`    // another piece of Text follows
-	Text    string `json:"text,omitempty"`    // status
+	Refusal string `json:"rejection,omitempty"` // kind of error: a key known to both sides
+	More    bool   `json:"more,omitempty"`      // another piece of Text follows
+	Text    string `json:"text,omitempty"`      // status
 
 	// The reply to a join; the guest's socket comes with it.
 	Device   string `json:"device,omitempty"`

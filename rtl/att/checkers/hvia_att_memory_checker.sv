@@ -55,7 +55,7 @@ module hvia_att_memory_checker (
         else $error("att_memory: %0d bytes at %08x leave their block", req_len_o, req_addr_o);
       end
       assert (!rvalid_i || fifo_ready)
-      else $error("att_memory: no room for a beat");
+      else $error("att_memory: no space for a beat");
       assert (!wdone_i || (answer_ready && ask_valid && ask_write && sent_q && sent_all_q))
       else $error("att_memory: a write ended that is not under way");
     end
@@ -79,7 +79,7 @@ module hvia_att_memory_checker (
         else $error("att_memory: the bus counts other beats");
       end
       assert (!answer_valid || (state_q == 2'd2))
-      else $error("att_memory: an answer to no write");
+      else $error("att_memory: a response to no write");
     end
   end
 

@@ -45,7 +45,7 @@ module hvia_raw_port_checker (
       assert (!(issue_fetch && reading_q) && !(issue_status && writing_q))
       else $error("raw_port: a second transfer of one kind");
       assert (!(wdone_i && !writing_q) && !(rvalid_i && !reading_q))
-      else $error("raw_port: the bus answers what was not asked");
+      else $error("raw_port: the bus answers without a request");
       if (quiet_q) begin
         assert (now == then_q)
         else $error("raw_port: a register changed after quiet");

@@ -59,7 +59,7 @@ module hvia_raw_ring_checker #(
       assert (!(entry_done_i && !using_q))
       else $error("raw_ring: the engine ends an entry that it has not");
       assert (!(fetch_done_i && !fetching_q) && !(status_done_i && !writing_q))
-      else $error("raw_ring: the end of a transfer that was not begun");
+      else $error("raw_ring: the end of a transfer that did not start");
       if (using_before_q) begin
         assert (using_q && entry_q == {entry_len_o, entry_pa_o})
         else $error("raw_ring: the engine's entry changed under it");

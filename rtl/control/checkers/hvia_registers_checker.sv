@@ -41,7 +41,7 @@ module hvia_registers_checker (
     input logic        quiet_o
 );
 
-  localparam int unsigned Answer = 4;  // clocks
+  localparam int unsigned ReadLimit = 4;  // clocks
 
   logic [2:0] wait_q;
   logic quiet_q, busy_q;
@@ -102,10 +102,10 @@ module hvia_registers_checker (
       wait_q  <= (tgt_rvalid_i && !tgt_rready_o) ? wait_q + 3'd1 : 3'd0;
       quiet_q <= quiet_o;
       busy_q  <= soft_reset_busy_i;
-      assert (wait_q < 3'(Answer))
-      else $error("registers: a read waits longer than %0d clocks", Answer);
+      assert (wait_q < 3'(ReadLimit))
+      else $error("registers: a read waits longer than %0d clocks", ReadLimit);
       assert (!(tgt_rready_o && !tgt_rvalid_i))
-      else $error("registers: an answer to no read");
+      else $error("registers: a response to no read");
       assert (!(cmd_valid_o && cmd_busy_i))
       else $error("registers: a command starts while one is under way");
       assert (db_wvalid_o == (tgt_wvalid_i && tgt_wbar_i && !soft_reset_busy_i))
@@ -114,7 +114,7 @@ module hvia_registers_checker (
       else $error("registers: the doorbell block and the target disagree");
       assert (!(arm_valid_o && (!tgt_wvalid_i || tgt_wbar_i || tgt_wbe_i != 4'hf ||
           soft_reset_busy_i)))
-      else $error("registers: something is armed without a whole write");
+      else $error("registers: a queue is armed without a complete write");
       assert (!(info_read_o && !tgt_rvalid_i))
       else $error("registers: a name is taken without a read");
       assert (!(soft_reset_busy_i && enable_o))

@@ -62,9 +62,9 @@ module hvia_dma_read_checker (
         else $error("dma_read: request of %0d bytes at %08x", req_len_o, req_addr_o);
       end
       assert (!(req_valid_o && job_err_o == hvia_pkg::AttErrorNone) || req_more_o)
-      else $error("dma_read: asks for a burst and did not say that it would");
+      else $error("dma_read: requests a burst that it did not announce");
       assert (!(beat_valid_o && beat_last_o) || !req_more_o)
-      else $error("dma_read: says that it will ask again with the last beat");
+      else $error("dma_read: announces a request with the last beat");
       if (no_overlap_i && att_req_valid_o) begin
         assert (!burst_valid && !head_valid_q)
         else $error("dma_read: the table is asked beside a transfer");

@@ -5,31 +5,31 @@
 // write outstanding per requester; low-priority requesters give way; no state changes while
 // `quiet_o` is 1.
 module hvia_host_arbiter_checker #(
-  parameter int unsigned N = 5,
-  parameter int unsigned Bound = 2 * N,
-  localparam int unsigned IdW = (N > 1) ? $clog2(N) : 1
+    parameter int unsigned N = 5,
+    parameter int unsigned Bound = 2 * N,
+    localparam int unsigned IdW = (N > 1) ? $clog2(N) : 1
 ) (
-  input logic            clk_i,
-  input logic            rst_ni,
-  input logic            quiesce_i,
-  input logic            quiet_o,
-  input logic            idle_o,
-  input logic [N-1:0]    req_valid_i,
-  input logic [N-1:0]    req_ready_o,
-  input logic [N-1:0]    req_patient_i,
-  input logic [N-1:0]    req_more_i,
-  input logic [N-1:0]    req_write_i,
-  input logic [N-1:0]    wdone_o,
-  input logic [N-1:0]    rvalid_o,
-  input logic [N-1:0]    rready_i,
-  input logic            rlast_o,
-  input logic            bus_req_valid_o,
-  input logic            bus_req_ready_i,
-  input logic [31:0]     bus_req_addr_o,
-  input logic [9:0]      bus_req_len_o,
-  input logic            bus_req_write_o,
-  input logic            lock_q,
-  input logic [IdW-1:0]  id
+    input logic            clk_i,
+    input logic            rst_ni,
+    input logic            quiesce_i,
+    input logic            quiet_o,
+    input logic            idle_o,
+    input logic [N-1:0]    req_valid_i,
+    input logic [N-1:0]    req_ready_o,
+    input logic [N-1:0]    req_low_priority_i,
+    input logic [N-1:0]    req_more_i,
+    input logic [N-1:0]    req_write_i,
+    input logic [N-1:0]    wdone_o,
+    input logic [N-1:0]    rvalid_o,
+    input logic [N-1:0]    rready_i,
+    input logic            rlast_o,
+    input logic            bus_req_valid_o,
+    input logic            bus_req_ready_i,
+    input logic [31:0]     bus_req_addr_o,
+    input logic [9:0]      bus_req_len_o,
+    input logic            bus_req_write_o,
+    input logic            lock_q,
+    input logic [IdW-1:0]  id
 );
 
   logic [N-1:0] take;
@@ -59,7 +59,7 @@ module hvia_host_arbiter_checker #(
       assert ((|take) == (bus_req_valid_o & bus_req_ready_i))
       else $error("host_arbiter: grant and bus request disagree");
       assert ($onehot0(rvalid_o) & $onehot0(wdone_o))
-      else $error("host_arbiter: an answer for two requesters");
+      else $error("host_arbiter: a response for two requesters");
     end
   end
 
@@ -90,10 +90,10 @@ module hvia_host_arbiter_checker #(
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
         // Checked in the first clock of a shown request; later requests do not replace it.
-        assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_patient_i[i] &
+        assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_low_priority_i[i] &
             (lost_q < Bound)) |
-                (((req_valid_i & ~req_patient_i) | req_more_i) == '0))
-        else $error("host_arbiter: patient requester %0d went before one that is not", i);
+                (((req_valid_i & ~req_low_priority_i) | req_more_i) == '0))
+        else $error("host_arbiter: low-priority requester %0d went before another", i);
 
         if (take[i] & ~req_write_i[i])                      reading_q <= 1'b1;
         else if (rvalid_o[i] & rready_i[i] & rlast_o)       reading_q <= 1'b0;
@@ -104,7 +104,7 @@ module hvia_host_arbiter_checker #(
         assert (~(take[i] & req_write_i[i] & writing_q & ~wdone_o[i]))
         else $error("host_arbiter: requester %0d has two writes outstanding", i);
         assert (~(rvalid_o[i] & ~reading_q) & ~(wdone_o[i] & ~writing_q))
-        else $error("host_arbiter: answer for requester %0d, which awaits none", i);
+        else $error("host_arbiter: response for requester %0d, which awaits none", i);
       end
     end
   end

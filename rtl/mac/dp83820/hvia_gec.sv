@@ -153,10 +153,10 @@ module hvia_gec #(
   localparam logic [15:0] RxBuffer  = hvia_pkg::MacReceiveBuffer;
 
   // To the MAC side.
-  localparam logic [1:0] TxWhole = 2'd0;  // the whole frame is in its slot
-  localparam logic [1:0] TxEarly = 2'd1;  // its first bytes are
-  localparam logic [1:0] TxMore  = 2'd2;  // a given number of its bytes is
-  localparam logic [1:0] TxAbort = 2'd3;  // no more bytes will come
+  localparam logic [1:0] TxComplete = 2'd0;  // the frame is in its slot
+  localparam logic [1:0] TxEarly    = 2'd1;  // its first bytes are in the slot
+  localparam logic [1:0] TxMore     = 2'd2;  // more bytes are in the slot
+  localparam logic [1:0] TxAbort    = 2'd3;  // no more bytes come
 
   // Events of a transmit slot.
   localparam logic [2:0] TxStart = 3'd0;
@@ -177,16 +177,10 @@ module hvia_gec #(
   logic both_rst_n, core_rst_n, mac_rst_n, core_live, mac_live;
   assign both_rst_n = rst_ni & mac_rst_ni;
   hvia_cdc_reset_sync u_core_reset (
-      .clk_i  (clk_i),
-      .arst_ni(both_rst_n),
-      .rst_no (core_rst_n),
-      .live_o (core_live)
+      .clk_i(clk_i), .arst_ni(both_rst_n), .rst_no(core_rst_n), .live_o(core_live)
   );
   hvia_cdc_reset_sync u_mac_reset (
-      .clk_i  (mac_clk_i),
-      .arst_ni(both_rst_n),
-      .rst_no (mac_rst_n),
-      .live_o (mac_live)
+      .clk_i(mac_clk_i), .arst_ni(both_rst_n), .rst_no(mac_rst_n), .live_o(mac_live)
   );
 
   // Transmit, core side.
@@ -197,7 +191,7 @@ module hvia_gec #(
   logic [1:0]       tx_busy_q;   // slots with the MAC side
   logic             tx_early_q;  // the frame under construction was offered
   logic             tx_abort_q;  // and is being withdrawn
-  logic             tx_room, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready,
+  logic             tx_space, tx_write, tx_commit, tx_offer, tx_more, tx_cmd_valid, tx_cmd_ready,
       tx_cmd_take;
   logic             tx_event_valid, tx_event_slot, tx_free;
   logic [1:0]       tx_cmd, tx_busy_d;
@@ -206,9 +200,9 @@ module hvia_gec #(
   logic [47:0]      tx_deadline_q;
   logic [10:0]      tx_commit_len, tx_after, tx_cmd_len;
 
-  assign tx_room         = ~tx_busy_q[tx_wslot_q] & ~(single_tx_slot_i & (tx_busy_q != 2'd0));
-  assign tx_slot_ready_o = tx_room & tx_cmd_ready & ~tx_abort_q;
-  assign tx_wready_o     = (tx_room | tx_early_q) & tx_cmd_ready & ~tx_abort_q;
+  assign tx_space        = ~tx_busy_q[tx_wslot_q] & ~(single_tx_slot_i & (tx_busy_q != 2'd0));
+  assign tx_slot_ready_o = tx_space & tx_cmd_ready & ~tx_abort_q;
+  assign tx_wready_o     = (tx_space | tx_early_q) & tx_cmd_ready & ~tx_abort_q;
   assign tx_write        = tx_wvalid_i & tx_wready_o;
   assign tx_commit       = tx_write & tx_wlast_i & ~tx_wabort_i;
   assign tx_commit_len   = {tx_waddr_q, {LaneW{1'b0}}} + {{(10-LaneW){1'b0}}, tx_wbytes_i};
@@ -220,7 +214,7 @@ module hvia_gec #(
 
   assign tx_cmd_valid = tx_commit | tx_offer | tx_more | tx_abort_q;
   assign tx_cmd_take  = tx_cmd_valid & tx_cmd_ready;
-  assign tx_cmd       = tx_abort_q ? TxAbort : tx_commit ? TxWhole : tx_offer ? TxEarly : TxMore;
+  assign tx_cmd       = tx_abort_q ? TxAbort : tx_commit ? TxComplete : tx_offer ? TxEarly : TxMore;
   assign tx_cmd_len   = tx_commit ? tx_commit_len : tx_offer ? tx_wlen_i : tx_after;
 
   always_comb begin
@@ -275,37 +269,20 @@ module hvia_gec #(
   logic        cmd_valid, tx_cmd_src_quiet, tx_cmd_dst_quiet;
   logic [1:0]  cmd;
   logic [10:0] cmd_len;
-  hvia_cdc_fifo #(
-      .Width(13),
-      .Depth(8),
-      .Joined(1'b1)
-  ) u_tx_command (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (core_rst_n),
-      .src_valid_i(tx_cmd_valid),
-      .src_ready_o(tx_cmd_ready),
-      .src_data_i ({tx_cmd, tx_cmd_len}),
-      .src_quiet_o(tx_cmd_src_quiet),
-      .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_n),
-      .dst_valid_o(cmd_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o ({cmd, cmd_len}),
-      .dst_quiet_o(tx_cmd_dst_quiet)
+  hvia_cdc_fifo #(.Width(13), .Depth(8), .Joined(1'b1)) u_tx_command (
+      .src_clk_i(clk_i), .src_rst_ni(core_rst_n), .src_valid_i(tx_cmd_valid),
+      .src_ready_o(tx_cmd_ready), .src_data_i({tx_cmd, tx_cmd_len}), .src_quiet_o(tx_cmd_src_quiet),
+      .dst_clk_i(mac_clk_i), .dst_rst_ni(mac_rst_n), .dst_valid_o(cmd_valid), .dst_ready_i(1'b1),
+      .dst_data_o({cmd, cmd_len}), .dst_quiet_o(tx_cmd_dst_quiet)
   );
 
   // If the chip takes a frame while this crosses, that frame may be dropped instead of the late
   // one.
   logic tx_overdue, overdue_src_quiet, overdue_dst_quiet;
   hvia_cdc_pulse u_overdue (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (core_rst_n),
-      .src_pulse_i(tx_late),
-      .src_quiet_o(overdue_src_quiet),
-      .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_n),
-      .dst_pulse_o(tx_overdue),
-      .dst_quiet_o(overdue_dst_quiet)
+      .src_clk_i(clk_i), .src_rst_ni(core_rst_n), .src_pulse_i(tx_late),
+      .src_quiet_o(overdue_src_quiet), .dst_clk_i(mac_clk_i), .dst_rst_ni(mac_rst_n),
+      .dst_pulse_o(tx_overdue), .dst_quiet_o(overdue_dst_quiet)
   );
 
   // Reports of the bus side.
@@ -334,7 +311,7 @@ module hvia_gec #(
   assign wr_rx_status    = wr_valid & ~wr_bad & ~halt & wr_rx_ring & wr_status;
 
   logic [1:0]  tx_own_d, tx_own_q;          // descriptors that the chip owns
-  logic [1:0]  tx_taken_d, tx_taken_q;      // and that it read as its own
+  logic [1:0]  tx_taken_d, tx_taken_q;      // and read while it owned them
   logic [1:0]  tx_started_d, tx_started_q;  // traced
   logic [1:0]  tx_ended_d, tx_ended_q;
   logic [21:0] tx_len_d, tx_len_q;
@@ -347,15 +324,15 @@ module hvia_gec #(
   // reset the transmitter and drop complete frames
   logic        tx_overdue_d, tx_overdue_q;
   logic [1:0]  tx_drop_d, tx_drop_q;        // dropped slots not reported to the core
-  logic [1:0]  tx_whole;
-  logic        tx_stopped, tx_take, tx_drop_tell;
+  logic [1:0]  tx_complete;
+  logic        tx_stopped, tx_take, tx_drop_report;
   logic        tx_event_push, unused_tx_event_ready;
   logic [3:0]  tx_event_data;
   logic        tx_status_slot, rd_done_slot;
   logic [10:0] rd_done_len, rd_done_size;
   logic [8:0]  rd_last;  // dword
 
-  assign tx_put         = cmd_valid & ((cmd == TxEarly) | ((cmd == TxWhole) & ~tx_part_q));
+  assign tx_put         = cmd_valid & ((cmd == TxEarly) | ((cmd == TxComplete) & ~tx_part_q));
   assign tx_status_slot = wr_addr[4];
   assign tx_sent = wr_tx_status & tx_own_q[tx_status_slot] & (tx_status_slot == tx_next_q) &
                    ~(tx_part_q & (tx_status_slot == tx_fill_q)) &
@@ -367,9 +344,9 @@ module hvia_gec #(
       ~wr_valid));
 
   // Until the transmitter is idle the chip may still write the status of a frame.
-  assign tx_whole     = tx_own_q & ~({2{tx_part_q}} & {tx_fill_q, ~tx_fill_q});
-  assign tx_take      = tx_overdue_q & tx_stopped;
-  assign tx_drop_tell = (tx_drop_q != 2'd0) & ~(tx_first | tx_final | tx_sent | tx_back);
+  assign tx_complete    = tx_own_q & ~({2{tx_part_q}} & {tx_fill_q, ~tx_fill_q});
+  assign tx_take        = tx_overdue_q & tx_stopped;
+  assign tx_drop_report = (tx_drop_q != 2'd0) & ~(tx_first | tx_final | tx_sent | tx_back);
 
   // The first and the last word of a frame, when first read.
   assign rd_done_slot = rd_done_addr[SlotW];
@@ -393,9 +370,9 @@ module hvia_gec #(
     tx_part_d     = tx_part_q;
     tx_withdraw_d = tx_withdraw_q;
     tx_avail_d    = tx_avail_q;
-    tx_overdue_d  = ((tx_overdue & (tx_whole != 2'd0)) | tx_overdue_q) & ~tx_sent & ~tx_take;
+    tx_overdue_d  = ((tx_overdue & (tx_complete != 2'd0)) | tx_overdue_q) & ~tx_sent & ~tx_take;
     tx_drop_d     = tx_drop_q;
-    if (tx_drop_tell) tx_drop_d[~tx_drop_q[0]] = 1'b0;
+    if (tx_drop_report) tx_drop_d[~tx_drop_q[0]] = 1'b0;
 
     if (rd_done_tx_ring & rd_done_status &
         rd_done_data[hvia_pkg::MacDescriptorCommandStatusOwnBit]) begin
@@ -415,10 +392,10 @@ module hvia_gec #(
       tx_taken_d[tx_fill_q] = 1'b0;
     end
     if (tx_take) begin
-      tx_own_d   = tx_own_q & ~tx_whole;
+      tx_own_d   = tx_own_q & ~tx_complete;
       tx_taken_d = 2'd0;
       tx_next_d  = tx_fill_q;
-      tx_drop_d  = tx_drop_d | tx_whole;
+      tx_drop_d  = tx_drop_d | tx_complete;
     end
     if (tx_put) begin
       tx_own_d[tx_fill_q]     = 1'b1;
@@ -430,7 +407,7 @@ module hvia_gec #(
     end
     if (cmd_valid) begin
       case (cmd)
-        TxWhole: begin
+        TxComplete: begin
           tx_part_d = 1'b0;
           tx_fill_d = ~tx_fill_q;
         end
@@ -477,28 +454,17 @@ module hvia_gec #(
     end
   end
 
-  assign tx_event_push = tx_first | tx_final | tx_sent | tx_back | tx_drop_tell;
+  assign tx_event_push = tx_first | tx_final | tx_sent | tx_back | tx_drop_report;
   assign tx_event_data = tx_back ? {TxBack, tx_fill_q} : tx_sent ? {TxSent, tx_status_slot}
-                       : tx_drop_tell ? {TxDrop, ~tx_drop_q[0]} :
+                       : tx_drop_report ? {TxDrop, ~tx_drop_q[0]} :
                            {tx_final ? TxEnd : TxStart, rd_done_slot};
 
   logic tx_event_src_quiet, tx_event_dst_quiet;
-  hvia_cdc_fifo #(
-      .Width(4),
-      .Depth(8),
-      .Joined(1'b1)
-  ) u_tx_event (
-      .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_n),
-      .src_valid_i(tx_event_push),
-      .src_ready_o(unused_tx_event_ready),
-      .src_data_i (tx_event_data),
-      .src_quiet_o(tx_event_src_quiet),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (core_rst_n),
-      .dst_valid_o(tx_event_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o ({tx_event, tx_event_slot}),
+  hvia_cdc_fifo #(.Width(4), .Depth(8), .Joined(1'b1)) u_tx_event (
+      .src_clk_i(mac_clk_i), .src_rst_ni(mac_rst_n), .src_valid_i(tx_event_push),
+      .src_ready_o(unused_tx_event_ready), .src_data_i(tx_event_data),
+      .src_quiet_o(tx_event_src_quiet), .dst_clk_i(clk_i), .dst_rst_ni(core_rst_n),
+      .dst_valid_o(tx_event_valid), .dst_ready_i(1'b1), .dst_data_o({tx_event, tx_event_slot}),
       .dst_quiet_o(tx_event_dst_quiet)
   );
 
@@ -527,8 +493,8 @@ module hvia_gec #(
   logic        rx_wait_d, rx_wait_q;        // the chip found no free descriptor
   logic        rx_wait_slot_d, rx_wait_slot_q;  // at this slot
   logic        rx_free_valid, rx_free_slot, rx_wake, rx_wake_done;
-  logic        rx_store, rx_end, rx_odd, rx_stray, rx_tell, rx_first, rx_error, rx_keep, rx_overrun;
-  logic        rx_event_push, unused_rx_event_ready;
+  logic        rx_store, rx_end, rx_odd, rx_stray, rx_report, rx_first, rx_error, rx_keep;
+  logic        rx_overrun, rx_event_push, unused_rx_event_ready;
   logic [1:0]  rx_owned;                    // Own as the chip reads it
   logic [2:0]  rx_kind, rx_event_kind_d;
   logic [10:0] rx_event_len_d;
@@ -560,15 +526,15 @@ module hvia_gec #(
     else if (~rx_status[hvia_pkg::MacDescriptorCommandStatusOKBit]) rx_kind = rx_overrun ? RxDrop :
         RxBad;
   end
-  assign rx_end   = wr_rx_status & (wr_slot == rx_next_q) & ~rx_full_q[wr_slot] &
+  assign rx_end    = wr_rx_status & (wr_slot == rx_next_q) & ~rx_full_q[wr_slot] &
                     rx_status[hvia_pkg::MacDescriptorCommandStatusOwnBit];
-  assign rx_odd   = wr_rx_status & ~rx_end;
+  assign rx_odd    = wr_rx_status & ~rx_end;
   // The core returns a slot that it knows of.
-  assign rx_keep  = rx_offered_q | (rx_kind == RxGood);
-  assign rx_tell  = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q &
+  assign rx_keep   = rx_offered_q | (rx_kind == RxGood);
+  assign rx_report = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q &
       (rx_fill_q > {1'b0, TailBytes});
   // The chip may write only frames and statuses.
-  assign rx_stray = wr_valid & ~halt & ~rx_store & ~((wr_tx_ring | wr_rx_ring) & wr_addr[3]);
+  assign rx_stray  = wr_valid & ~halt & ~rx_store & ~((wr_tx_ring | wr_rx_ring) & wr_addr[3]);
 
   assign rx_wake  = rx_wait_q & ~rx_owned[rx_wait_slot_q];
 
@@ -591,7 +557,7 @@ module hvia_gec #(
           12'd4 : Lanes[11:0]);
     end
     if (rx_dirty_d & bus_idle) rx_due_d = 1'b1;
-    if (rx_tell) begin
+    if (rx_report) begin
       rx_dirty_d   = 1'b0;
       rx_due_d     = 1'b0;
       rx_offered_d = 1'b1;
@@ -659,7 +625,7 @@ module hvia_gec #(
     end
   end
 
-  assign rx_event_push = rx_first | rx_tell | rx_end | (bus_error & rx_offered_q);
+  assign rx_event_push = rx_first | rx_report | rx_end | (bus_error & rx_offered_q);
   always_comb begin
     rx_event_kind_d = RxStart;
     rx_event_len_d  = rx_size[10:0] - FcsBytes;
@@ -667,7 +633,7 @@ module hvia_gec #(
       rx_event_kind_d = RxDrop;
     end else if (rx_end) begin
       rx_event_kind_d = rx_kind;
-    end else if (rx_tell) begin
+    end else if (rx_report) begin
       rx_event_kind_d = RxAvail;
       rx_event_len_d  = rx_fill_q[10:0] - TailBytes;
     end
@@ -736,43 +702,22 @@ module hvia_gec #(
       rx_event_slot;
   logic [2:0]  rx_event;
   logic [10:0] rx_event_len;
-  hvia_cdc_fifo #(
-      .Width(16),
-      .Depth(8),
-      .Joined(1'b1)
-  ) u_rx_event (
-      .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_n),
-      .src_valid_i(rx_event_push),
+  hvia_cdc_fifo #(.Width(16), .Depth(8), .Joined(1'b1)) u_rx_event (
+      .src_clk_i(mac_clk_i), .src_rst_ni(mac_rst_n), .src_valid_i(rx_event_push),
       .src_ready_o(unused_rx_event_ready),
-      .src_data_i ({rx_event_kind_d, rx_end & rx_overrun, rx_next_q, rx_event_len_d}),
-      .src_quiet_o(rx_event_src_quiet),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (core_rst_n),
-      .dst_valid_o(rx_event_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o ({rx_event, rx_event_overrun, rx_event_slot, rx_event_len}),
+      .src_data_i({rx_event_kind_d, rx_end & rx_overrun, rx_next_q, rx_event_len_d}),
+      .src_quiet_o(rx_event_src_quiet), .dst_clk_i(clk_i), .dst_rst_ni(core_rst_n),
+      .dst_valid_o(rx_event_valid), .dst_ready_i(1'b1),
+      .dst_data_o({rx_event, rx_event_overrun, rx_event_slot, rx_event_len}),
       .dst_quiet_o(rx_event_dst_quiet)
   );
 
   logic rx_free_src_quiet, rx_free_dst_quiet, unused_rx_free_ready, rx_rslot;
-  hvia_cdc_fifo #(
-      .Width(1),
-      .Depth(4),
-      .Joined(1'b1)
-  ) u_rx_free (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (core_rst_n),
-      .src_valid_i(rx_done_i),
-      .src_ready_o(unused_rx_free_ready),
-      .src_data_i (rx_rslot),
-      .src_quiet_o(rx_free_src_quiet),
-      .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_n),
-      .dst_valid_o(rx_free_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o (rx_free_slot),
-      .dst_quiet_o(rx_free_dst_quiet)
+  hvia_cdc_fifo #(.Width(1), .Depth(4), .Joined(1'b1)) u_rx_free (
+      .src_clk_i(clk_i), .src_rst_ni(core_rst_n), .src_valid_i(rx_done_i),
+      .src_ready_o(unused_rx_free_ready), .src_data_i(rx_rslot), .src_quiet_o(rx_free_src_quiet),
+      .dst_clk_i(mac_clk_i), .dst_rst_ni(mac_rst_n), .dst_valid_o(rx_free_valid),
+      .dst_ready_i(1'b1), .dst_data_o(rx_free_slot), .dst_quiet_o(rx_free_dst_quiet)
   );
 
   logic [1:0]   rx_held_d, rx_held_q;    // slots with a frame for the engine
@@ -858,88 +803,50 @@ module hvia_gec #(
   assign trace_rx_seq_o   = rx_number_q;
 
   // Receive enable and station address, in one word so that they are consistent.
-  logic [48:0] wish, told_q, enable_word;
+  logic [48:0] wish, crossed_q, enable_word;
   logic        enable_valid, wish_ready, wish_valid, enable_src_quiet, enable_dst_quiet;
   assign wish       = {enable_i, mac_i};
-  assign wish_valid = wish != told_q;
+  assign wish_valid = wish != crossed_q;
   always_ff @(posedge clk_i or negedge core_rst_n) begin
-    if (!core_rst_n) told_q <= 49'd0;
-    else if (wish_valid & wish_ready) told_q <= wish;
+    if (!core_rst_n) crossed_q <= 49'd0;
+    else if (wish_valid & wish_ready) crossed_q <= wish;
   end
-  hvia_cdc_handshake #(
-      .Width(49),
-      .Joined(1'b1)
-  ) u_enable (
-      .src_clk_i  (clk_i),
-      .src_rst_ni (core_rst_n),
-      .src_valid_i(wish_valid),
-      .src_ready_o(wish_ready),
-      .src_data_i (wish),
-      .src_quiet_o(enable_src_quiet),
-      .dst_clk_i  (mac_clk_i),
-      .dst_rst_ni (mac_rst_n),
-      .dst_valid_o(enable_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o (enable_word),
-      .dst_quiet_o(enable_dst_quiet)
+  hvia_cdc_handshake #(.Width(49), .Joined(1'b1)) u_enable (
+      .src_clk_i(clk_i), .src_rst_ni(core_rst_n), .src_valid_i(wish_valid),
+      .src_ready_o(wish_ready), .src_data_i(wish), .src_quiet_o(enable_src_quiet),
+      .dst_clk_i(mac_clk_i), .dst_rst_ni(mac_rst_n), .dst_valid_o(enable_valid), .dst_ready_i(1'b1),
+      .dst_data_o(enable_word), .dst_quiet_o(enable_dst_quiet)
   );
 
   logic configured, ready_settled;
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_ready (
-      .clk_i    (clk_i),
-      .rst_ni   (core_rst_n),
-      .d_i      (configured),
-      .q_o      (mac_ready_o),
+  hvia_cdc_sync #(.Width(1)) u_ready (
+      .clk_i(clk_i), .rst_ni(core_rst_n), .d_i(configured), .q_o(mac_ready_o),
       .settled_o(ready_settled)
   );
 
   logic link_settled;
-  hvia_cdc_sync #(
-      .Width(1)
-  ) u_link (
-      .clk_i    (clk_i),
-      .rst_ni   (core_rst_n),
-      .d_i      (phy_link_n_i),
-      .q_o      (link_down_o),
+  hvia_cdc_sync #(.Width(1)) u_link (
+      .clk_i(clk_i), .rst_ni(core_rst_n), .d_i(phy_link_n_i), .q_o(link_down_o),
       .settled_o(link_settled)
   );
 
   // Errors are at least a reset of the chip apart.
   logic error_src_quiet, error_dst_quiet;
   hvia_cdc_pulse u_bus_error (
-      .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_n),
-      .src_pulse_i(bus_error),
-      .src_quiet_o(error_src_quiet),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (core_rst_n),
-      .dst_pulse_o(stat_mac_bus_error_o),
-      .dst_quiet_o(error_dst_quiet)
+      .src_clk_i(mac_clk_i), .src_rst_ni(mac_rst_n), .src_pulse_i(bus_error),
+      .src_quiet_o(error_src_quiet), .dst_clk_i(clk_i), .dst_rst_ni(core_rst_n),
+      .dst_pulse_o(stat_mac_bus_error_o), .dst_quiet_o(error_dst_quiet)
   );
 
   // Use of the bus. Depth: the words that can arrive while one core clock takes them one by one.
   logic       use_valid, use_end, unused_use_ready, use_src_quiet, use_dst_quiet, use_core_valid,
       use_core_end;
   logic [2:0] use_kind, use_core_kind;
-  hvia_cdc_fifo #(
-      .Width(4),
-      .Depth(16),
-      .Joined(1'b1)
-  ) u_use (
-      .src_clk_i  (mac_clk_i),
-      .src_rst_ni (mac_rst_n),
-      .src_valid_i(use_valid),
-      .src_ready_o(unused_use_ready),
-      .src_data_i ({use_end, use_kind}),
-      .src_quiet_o(use_src_quiet),
-      .dst_clk_i  (clk_i),
-      .dst_rst_ni (core_rst_n),
-      .dst_valid_o(use_core_valid),
-      .dst_ready_i(1'b1),
-      .dst_data_o ({use_core_end, use_core_kind}),
-      .dst_quiet_o(use_dst_quiet)
+  hvia_cdc_fifo #(.Width(4), .Depth(16), .Joined(1'b1)) u_use (
+      .src_clk_i(mac_clk_i), .src_rst_ni(mac_rst_n), .src_valid_i(use_valid),
+      .src_ready_o(unused_use_ready), .src_data_i({use_end, use_kind}), .src_quiet_o(use_src_quiet),
+      .dst_clk_i(clk_i), .dst_rst_ni(core_rst_n), .dst_valid_o(use_core_valid), .dst_ready_i(1'b1),
+      .dst_data_o({use_core_end, use_core_kind}), .dst_quiet_o(use_dst_quiet)
   );
   assign trace_bus_valid_o = use_core_valid;
   assign trace_bus_event_o = use_core_end ? hvia_pkg::TraceEventMacBusEnd :
@@ -953,100 +860,36 @@ module hvia_gec #(
   logic         h_ad_oe, t_ad_oe, h_par, t_par, h_par_oe, t_par_oe, address_error, clear;
   logic         host_quiet, target_quiet;
 
-  hvia_mac_bus_host #(
-      .W(W)
-  ) u_host (
-      .clk_i          (mac_clk_i),
-      .rst_ni         (mac_rst_n),
-      .quiet_o        (host_quiet),
-      .short_bursts_i,
-      .enable_valid_i (enable_valid),
-      .enable_i       (enable_word[48]),
-      .mac_i          (enable_word[47:0]),
-      .tx_offered_i   (tx_put),
-      .tx_any_i       (tx_own_q != 2'd0),
-      .tx_slot_i      (tx_next_q),
-      .tx_reset_i     ((tx_withdraw_q & tx_taken_q[tx_fill_q]) | tx_overdue_q),
-      .tx_stopped_o   (tx_stopped),
-      .tx_reset_done_o(tx_reset_done),
-      .rx_slot_i      (rx_next_q),
-      .rx_wake_i      (rx_wake),
-      .rx_wake_done_o (rx_wake_done),
-      .target_error_i (address_error | wr_bad | tx_odd | rx_odd | rx_stray),
-      .ready_o        (configured),
-      .halt_o         (halt),
-      .clear_o        (clear),
-      .error_o        (bus_error),
-      .bus_idle_o     (bus_idle),
-      .trace_valid_o  (use_valid),
-      .trace_end_o    (use_end),
-      .trace_use_o    (use_kind),
-      .mb_rst_no,
-      .idsel_o        (mb_idsel_o),
-      .req_n_i        (mb_req_n_i),
-      .gnt_n_o        (mb_gnt_n_o),
-      .ad_i           (mb_ad_i[31:0]),
-      .ad_o           (h_ad),
-      .ad_oe          (h_ad_oe),
-      .cbe_n_i        (mb_cbe_n_i[3:0]),
-      .cbe_n_o        (mb_cbe_n_o),
-      .cbe_n_oe       (mb_cbe_n_oe),
-      .par_i          (mb_par_i),
-      .par_o          (h_par),
-      .par_oe         (h_par_oe),
-      .frame_n_i      (mb_frame_n_i),
-      .frame_n_o      (mb_frame_n_o),
-      .frame_n_oe     (mb_frame_n_oe),
-      .irdy_n_i       (mb_irdy_n_i),
-      .irdy_n_o       (mb_irdy_n_o),
-      .irdy_n_oe      (mb_irdy_n_oe),
-      .trdy_n_i       (mb_trdy_n_i),
-      .devsel_n_i     (mb_devsel_n_i),
-      .stop_n_i       (mb_stop_n_i)
+  hvia_mac_bus_host #(.W(W)) u_host (
+      .clk_i(mac_clk_i), .rst_ni(mac_rst_n), .quiet_o(host_quiet), .short_bursts_i,
+      .enable_valid_i(enable_valid), .enable_i(enable_word[48]), .mac_i(enable_word[47:0]),
+      .tx_offered_i(tx_put), .tx_any_i(tx_own_q != 2'd0), .tx_slot_i(tx_next_q),
+      .tx_reset_i((tx_withdraw_q & tx_taken_q[tx_fill_q]) | tx_overdue_q),
+      .tx_stopped_o(tx_stopped), .tx_reset_done_o(tx_reset_done), .rx_slot_i(rx_next_q),
+      .rx_wake_i(rx_wake), .rx_wake_done_o(rx_wake_done),
+      .target_error_i(address_error | wr_bad | tx_odd | rx_odd | rx_stray), .ready_o(configured),
+      .halt_o(halt), .clear_o(clear), .error_o(bus_error), .bus_idle_o(bus_idle),
+      .trace_valid_o(use_valid), .trace_end_o(use_end), .trace_use_o(use_kind), .mb_rst_no,
+      .idsel_o(mb_idsel_o), .req_n_i(mb_req_n_i), .gnt_n_o(mb_gnt_n_o), .ad_i(mb_ad_i[31:0]),
+      .ad_o(h_ad), .ad_oe(h_ad_oe), .cbe_n_i(mb_cbe_n_i[3:0]), .cbe_n_o(mb_cbe_n_o),
+      .cbe_n_oe(mb_cbe_n_oe), .par_i(mb_par_i), .par_o(h_par), .par_oe(h_par_oe),
+      .frame_n_i(mb_frame_n_i), .frame_n_o(mb_frame_n_o), .frame_n_oe(mb_frame_n_oe),
+      .irdy_n_i(mb_irdy_n_i), .irdy_n_o(mb_irdy_n_o), .irdy_n_oe(mb_irdy_n_oe),
+      .trdy_n_i(mb_trdy_n_i), .devsel_n_i(mb_devsel_n_i), .stop_n_i(mb_stop_n_i)
   );
 
-  hvia_mac_bus_target #(
-      .W(W)
-  ) u_target (
-      .clk_i          (mac_clk_i),
-      .rst_ni         (mac_rst_n),
-      .clear_i        (clear),
-      .quiet_o        (target_quiet),
-      .rd_en_o        (rd_en),
-      .rd_addr_o      (rd_addr),
-      .rd_ok_i        (rd_ok),
-      .rd_data_i      (rd_data),
-      .rd_done_o      (rd_done),
-      .rd_done_addr_o (rd_done_addr),
-      .rd_done_wide_o (rd_done_wide),
-      .rd_done_data_o (rd_done_data),
-      .wr_valid_o     (wr_valid),
-      .wr_addr_o      (wr_addr),
-      .wr_data_o      (wr_data),
-      .wr_be_o        (wr_be),
-      .wr_bad_o       (wr_bad),
-      .address_error_o(address_error),
-      .ad_i           (mb_ad_i),
-      .ad_o           (t_ad),
-      .ad_oe          (t_ad_oe),
-      .cbe_n_i        (mb_cbe_n_i),
-      .par_i          (mb_par_i),
-      .par_o          (t_par),
-      .par_oe         (t_par_oe),
-      .par64_i        (mb_par64_i),
-      .par64_o        (mb_par64_o),
-      .par64_oe       (mb_par64_oe),
-      .frame_n_i      (mb_frame_n_i),
-      .irdy_n_i       (mb_irdy_n_i),
-      .req64_n_i      (mb_req64_n_i),
-      .trdy_n_o       (mb_trdy_n_o),
-      .trdy_n_oe      (mb_trdy_n_oe),
-      .devsel_n_o     (mb_devsel_n_o),
-      .devsel_n_oe    (mb_devsel_n_oe),
-      .stop_n_o       (mb_stop_n_o),
-      .stop_n_oe      (mb_stop_n_oe),
-      .ack64_n_o      (mb_ack64_n_o),
-      .ack64_n_oe     (mb_ack64_n_oe)
+  hvia_mac_bus_target #(.W(W)) u_target (
+      .clk_i(mac_clk_i), .rst_ni(mac_rst_n), .clear_i(clear), .quiet_o(target_quiet),
+      .rd_en_o(rd_en), .rd_addr_o(rd_addr), .rd_ok_i(rd_ok), .rd_data_i(rd_data),
+      .rd_done_o(rd_done), .rd_done_addr_o(rd_done_addr), .rd_done_wide_o(rd_done_wide),
+      .rd_done_data_o(rd_done_data), .wr_valid_o(wr_valid), .wr_addr_o(wr_addr),
+      .wr_data_o(wr_data), .wr_be_o(wr_be), .wr_bad_o(wr_bad), .address_error_o(address_error),
+      .ad_i(mb_ad_i), .ad_o(t_ad), .ad_oe(t_ad_oe), .cbe_n_i(mb_cbe_n_i), .par_i(mb_par_i),
+      .par_o(t_par), .par_oe(t_par_oe), .par64_i(mb_par64_i), .par64_o(mb_par64_o),
+      .par64_oe(mb_par64_oe), .frame_n_i(mb_frame_n_i), .irdy_n_i(mb_irdy_n_i),
+      .req64_n_i(mb_req64_n_i), .trdy_n_o(mb_trdy_n_o), .trdy_n_oe(mb_trdy_n_oe),
+      .devsel_n_o(mb_devsel_n_o), .devsel_n_oe(mb_devsel_n_oe), .stop_n_o(mb_stop_n_o),
+      .stop_n_oe(mb_stop_n_oe), .ack64_n_o(mb_ack64_n_o), .ack64_n_oe(mb_ack64_n_oe)
   );
 
   assign mb_ad_o   = t_ad_oe ? t_ad : h_ad;
@@ -1072,6 +915,6 @@ module hvia_gec #(
                        enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet &
                            target_quiet &
                        overdue_dst_quiet & ~tx_overdue_q & (tx_drop_q == 2'd0) & ~tx_back &
-                           ~rx_tell & (rx_due_d == rx_due_q) & mac_live;
+                           ~rx_report & (rx_due_d == rx_due_q) & mac_live;
 
 endmodule

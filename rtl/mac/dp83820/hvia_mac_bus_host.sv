@@ -22,7 +22,7 @@ module hvia_mac_bus_host #(
 
     input  logic           short_bursts_i,  // strap ShortBursts
 
-    // As the core requires it: receive enable and station address (wire byte 0 in bits 7:0).
+    // Receive enable and station address (wire byte 0 in bits 7:0).
     input  logic           enable_valid_i,
     input  logic           enable_i,
     input  logic [47:0]    mac_i,

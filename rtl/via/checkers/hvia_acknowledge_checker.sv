@@ -10,9 +10,9 @@ module hvia_acknowledge_checker (
     input logic         rxa_valid_i,
     input logic         rxa_ready_o,
     input logic [2:0]   rxa_op_i,
-    input logic         ref_valid_i,
-    input logic         ref_ready_o,
-    input logic [2:0]   ref_code_i,
+    input logic         nak_valid_i,
+    input logic         nak_ready_o,
+    input logic [2:0]   nak_code_i,
     input logic [2:0]   rxa_code_i,
     input logic         ack_valid_o,
     input logic         ack_ready_i,
@@ -26,20 +26,20 @@ module hvia_acknowledge_checker (
     input logic         push,
     input logic [1:0]   state_q,
     input hvia_params_pkg::vis_t listed_q,
-    input hvia_params_pkg::vis_t refused_q,
+    input hvia_params_pkg::vis_t nak_sent_q,
     input hvia_params_pkg::vi_t head_q,
     input hvia_params_pkg::vi_t tail_q,
     input logic         some_q,
-    input logic         refused_o,
+    input logic         nak_sent_o,
     input logic         quiet_o
 );
 
   localparam logic [1:0] Idle = 2'd0, Head = 2'd1;
 
-  logic         quiet_q, held_q, taken_back_q, refused_was_q;
+  logic         quiet_q, held_q, taken_back_q, nak_sent_was_q;
   logic [34+hvia_params_pkg::VICountLog2:0]  offer_q;
   logic [1:0]   state_was_q;
-  hvia_params_pkg::vis_t listed_was_q, refusals_was_q;
+  hvia_params_pkg::vis_t listed_was_q, naks_was_q;
   logic [2:0]   age_q;
   logic [34+hvia_params_pkg::VICountLog2:0]  offer;
   assign offer = {ack_vi_o, ack_number_o, ack_code_o};
@@ -54,8 +54,8 @@ module hvia_acknowledge_checker (
       quiet_q        <= quiet_o;
       state_was_q    <= state_q;
       listed_was_q   <= listed_q;
-      refusals_was_q <= refused_q;
-      refused_was_q  <= refused_o;
+      naks_was_q     <= nak_sent_q;
+      nak_sent_was_q <= nak_sent_o;
       held_q         <= ack_valid_o && !ack_ready_i;
       taken_back_q   <= renew && renew_vi == ack_vi_o;
       offer_q        <= offer;
@@ -63,19 +63,19 @@ module hvia_acknowledge_checker (
 
       assert (age_q <= 3'd4)
       else $error("acknowledge: the receive engine waits for %0d clocks", age_q);
-      assert (!(rxa_ready_o && !rxa_valid_i) && !(ref_ready_o && !ref_valid_i) &&
-          !(rxa_ready_o && ref_ready_o))
+      assert (!(rxa_ready_o && !rxa_valid_i) && !(nak_ready_o && !nak_valid_i) &&
+          !(rxa_ready_o && nak_ready_o))
       else $error("acknowledge: takes what is not offered, or two events at once");
       if (rxa_ready_o) begin
         assert (rxa_op_i <= hvia_pkg::AcknowledgeOperationAgain)
         else $error("acknowledge: event %0d of the receive engine", rxa_op_i);
         assert (rxa_op_i != hvia_pkg::AcknowledgeOperationNAK ||
             rxa_code_i > hvia_pkg::AcknowledgeCodeGap)
-        else $error("acknowledge: refusal with code %0d", rxa_code_i);
+        else $error("acknowledge: NAK with code %0d", rxa_code_i);
       end
-      if (ref_ready_o) begin
-        assert (ref_code_i > hvia_pkg::AcknowledgeCodeGap)
-        else $error("acknowledge: refusal of a read with code %0d", ref_code_i);
+      if (nak_ready_o) begin
+        assert (nak_code_i > hvia_pkg::AcknowledgeCodeGap)
+        else $error("acknowledge: NAK of a read with code %0d", nak_code_i);
       end
       if (held_q && !taken_back_q) begin
         assert (ack_valid_o && offer == offer_q)
@@ -83,7 +83,7 @@ module hvia_acknowledge_checker (
       end
       if (taken_back_q) begin
         assert (!ack_valid_o || !held_q)
-        else $error("acknowledge: VI %0d was connected or reset, and what it had to say stands",
+        else $error("acknowledge: VI %0d was connected or reset, and its acknowledgement stays",
             ack_vi_o);
       end
       assert (!(init_valid_i && clear_valid_i))
@@ -94,8 +94,8 @@ module hvia_acknowledge_checker (
       else $error("acknowledge: the list is written while it is read");
       if (quiet_q) begin
         assert (state_was_q == Idle && state_q == Idle && listed_q == listed_was_q &&
-            refused_q == refusals_was_q &&
-                refused_o == refused_was_q && !ack_valid_o)
+            nak_sent_q == naks_was_q &&
+                nak_sent_o == nak_sent_was_q && !ack_valid_o)
         else $error("acknowledge: changed after it said quiet");
       end
     end

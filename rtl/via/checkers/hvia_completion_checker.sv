@@ -63,7 +63,7 @@ module hvia_completion_checker #(
     input logic            tied,
     input logic            created,
     input logic            tied_q,
-    input hvia_params_pkg::vis_t told_q,
+    input hvia_params_pkg::vis_t has_tie_q,
     input logic            full,
     input logic [3:0]      log2,
     input logic [31:0]     header_at,
@@ -71,7 +71,7 @@ module hvia_completion_checker #(
     input logic [2**hvia_params_pkg::CompletionQueuesLog2-1:0] created_q,
     input logic [67-hvia_params_pkg::PageBytesLog2:0] ring_q,
     input logic [15:0]     consumed_q,
-    input logic            look_q,
+    input logic            lookup_q,
     input logic            fresh_q
 );
 
@@ -99,8 +99,8 @@ module hvia_completion_checker #(
   // Functions: a simulator builds the words only where they are used.
   function automatic logic [Width-1:0] now();
     now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
-           has_immediate_q, receive_q, beat_q, tie_q, tied_q, told_q, created_q, ring_q, consumed_q,
-               look_q, fresh_q};
+           has_immediate_q, receive_q, beat_q, tie_q, tied_q, has_tie_q, created_q, ring_q,
+               consumed_q, lookup_q, fresh_q};
   endfunction
   function automatic logic [178+VIW:0] cpl(input int unsigned n);
     cpl = {cpl_vi_i[VIW*n +: VIW], cpl_seq_i[16*n +: 16], cpl_pa_i[32*n +: 32],
@@ -221,7 +221,7 @@ module hvia_completion_checker #(
       assert (!(stat_completion_queue_entry_o || stat_completion_queue_overrun_o) || written_q)
       else $error("completion: an entry before its Status");
       assert (done_valid_o == (stat_completion_written_o || stat_completion_queue_entry_o))
-      else $error("completion: told %0d that something is in memory", done_valid_o);
+      else $error("completion: done_valid_o %0d contradicts the writes", done_valid_o);
 
       command_q <= cqc_valid_i && !cqc_ready_o;
       if (cqc_valid_i) command_was_q <= {cqc_op_i, cqc_index_i, cqc_address_i, cqc_log2_i};

@@ -17,7 +17,7 @@ module hvia_deadline_walker_checker (
 );
 
   logic        quiet_q, set_q;
-  logic [47:0] next_was_q, told_q;
+  logic [47:0] next_was_q, deadline_q;
   logic [48+hvia_params_pkg::VICountLog2:0] was_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -28,13 +28,13 @@ module hvia_deadline_walker_checker (
     end else begin
       quiet_q    <= quiet_o;
       set_q      <= set_valid_i;
-      told_q     <= set_deadline_i;
+      deadline_q <= set_deadline_i;
       next_was_q <= next_q;
       was_q      <= {walk_q, vi_q, next_q};
       assert (!quiet_q || {walk_q, vi_q, next_q} == was_q)
       else $error("deadline_walker: a register changed after it said quiet");
-      assert (!set_q || next_q <= told_q)
-      else $error("deadline_walker: deadline %0d was set, %0d is the next", told_q, next_q);
+      assert (!set_q || next_q <= deadline_q)
+      else $error("deadline_walker: deadline %0d was set, %0d is the next", deadline_q, next_q);
       assert (!(quiet_o && armed_i != '0 && next_q == '1))
       else $error("deadline_walker: a VI has a deadline and none is known");
       assert (!(quiet_o && armed_i != '0 && timebase_i >= next_q))

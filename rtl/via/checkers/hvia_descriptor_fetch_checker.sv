@@ -11,7 +11,7 @@ module hvia_descriptor_fetch_checker #(
     input logic         take_valid_i,
     input logic         take_ready_o,
     input logic         take_receive_i,
-    input logic         send_room_o,
+    input logic         send_space_o,
     input logic         link_valid_o,
     input logic         link_ready_i,
     input logic         link_bad_o,
@@ -210,8 +210,8 @@ module hvia_descriptor_fetch_checker #(
       else $error("descriptor_fetch: takes what is not offered");
       assert ({1'b0, take_ready_o} + {1'b0, rxc_ready_o} + {1'b0, txc_ready_o} <= 2'd1)
       else $error("descriptor_fetch: takes two things at a time");
-      assert (!(take_ready_o && !take_receive_i && !send_room_o))
-      else $error("descriptor_fetch: takes a send descriptor without room for it");
+      assert (!(take_ready_o && !take_receive_i && !send_space_o))
+      else $error("descriptor_fetch: takes a send descriptor without space for it");
 
       // One chunk request is open at a time, and each ends once.
       if (rxc_ready_o) rxc_open_q <= 1'b1;
@@ -241,7 +241,7 @@ module hvia_descriptor_fetch_checker #(
       if (att_req_valid_o && att_req_ready_i) asked_q <= 1'b1;
       else if (att_rsp_valid_i) asked_q <= 1'b0;
       assert (!att_rsp_valid_i || asked_q)
-      else $error("descriptor_fetch: an answer of the translation that was not asked for");
+      else $error("descriptor_fetch: a translation without a request");
 
       if (req_valid_o) begin
         assert (req_len_o == 10'(hvia_pkg::DescriptorFetchBytes) &&

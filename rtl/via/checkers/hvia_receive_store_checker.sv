@@ -23,7 +23,7 @@ module hvia_receive_store_checker (
     input hvia_params_pkg::vis_t stale_q,
     input logic         search_q,
     input hvia_params_pkg::vi_t search_vi_q,
-    input logic         judge_q,
+    input logic         compare_q,
     input hvia_params_pkg::vi_t read_vi_q,
     input logic [207:0] head_q
 );
@@ -40,7 +40,7 @@ module hvia_receive_store_checker (
 
   // A function: a simulator builds the words only where they are used.
   function automatic logic [242+2*hvia_params_pkg::VICountLog2:0] now();
-    now = {search_q, search_vi_q, judge_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
+    now = {search_q, search_vi_q, compare_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
   endfunction
 
   always_ff @(posedge clk_i or negedge rst_ni) begin

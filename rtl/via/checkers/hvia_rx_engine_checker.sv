@@ -25,7 +25,7 @@ module hvia_rx_engine_checker #(
     input logic        is_via,
     input logic        malformed,
     input logic        bad_vi,
-    input logic        again,
+    input logic        after_nak,
     input logic        acknowledgement,
     input logic        reliable,
     input logic        contradicts,
@@ -98,14 +98,14 @@ module hvia_rx_engine_checker #(
     input logic        stat_receive_read_limit_o,
     input logic        stat_receive_out_of_order_o,
     input logic        stat_receive_acknowledge_o,
-    input logic        stat_receive_refused_o,
+    input logic        stat_receive_naked_o,
     input logic        reliable_q,
-    input logic        answer_q,
-    input logic        told_q,
+    input logic        response_q,
+    input logic        reported_q,
     input logic        early,
     input logic        broken,
     input logic        lost,
-    input logic        say,
+    input logic        report_due,
     input logic        job_ok,
     input logic        rxa_valid_o,
     input logic        rxa_ready_i,
@@ -145,8 +145,8 @@ module hvia_rx_engine_checker #(
                    stat_receive_unsupported_o, stat_receive_dropped_o, stat_receive_queue_empty_o,
                    stat_receive_length_o, stat_receive_descriptor_error_o,
                        stat_receive_read_limit_o,
-                   stat_receive_out_of_order_o, stat_receive_acknowledge_o, stat_receive_refused_o};
-  assign reports = {reliable_q, answer_q, told_q, lost, broken, say};
+                   stat_receive_out_of_order_o, stat_receive_acknowledge_o, stat_receive_naked_o};
+  assign reports = {reliable_q, response_q, reported_q, lost, broken, report_due};
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -184,15 +184,15 @@ module hvia_rx_engine_checker #(
       end
       if (rx_done_o) begin
         assert (rx_valid_i && rx_end_i)
-        else $error("rx_engine: gives back a slot that holds no whole frame");
+        else $error("rx_engine: releases a slot without a complete frame");
       end
       if ((state_q == Head || state_q == Check || beat_valid)) begin
         assert (rx_valid_i)
         else $error("rx_engine: works on a slot that holds no frame");
       end
       if (checked && !gone && !not_for_us && is_via) begin
-        assert ($onehot({malformed, !malformed && (bad_vi || again),
-                         !malformed && !bad_vi && !again &&
+        assert ($onehot({malformed, !malformed && (bad_vi || after_nak),
+                         !malformed && !bad_vi && !after_nak &&
                              (acknowledgement || astray || (reliable && gap)), in_order}))
         else $error("rx_engine: more or less than one verdict on a frame");
       end
@@ -217,7 +217,7 @@ module hvia_rx_engine_checker #(
         else $error("rx_engine: a write without a right to it");
       end
       if (job_send) begin
-        assert (answer_q || (held_q && (rs_valid_i || forget)))
+        assert (response_q || (held_q && (rs_valid_i || forget)))
         else $error("rx_engine: a segment of a descriptor that is not on the chip");
       end
       assert (!(start && go_on) && !(take && !(start && rs_valid_i)))
@@ -266,7 +266,7 @@ module hvia_rx_engine_checker #(
       end
       if (rxa_held_q) begin
         assert (rxa_valid_o && rxa_q == {rxa_op_o, rxa_vi_o, rxa_number_o, rxa_code_o})
-        else $error("rx_engine: what is told of a frame was withdrawn or changed");
+        else $error("rx_engine: the report of a frame was withdrawn or changed");
       end
       if (rxl_held_q) begin
         assert (rxl_valid_o && rxl_q == {rxl_op_o, rxl_number_o, rxl_status_o})
@@ -274,14 +274,15 @@ module hvia_rx_engine_checker #(
       end
       // An unreliable VI sends no acknowledgement.
       if (leave) begin
-        assert (!(say && (!reliable_q || lost || rxa_valid_o)) && !(broken && told_q && job_ok))
-        else $error("rx_engine: reliable, answer, told, lost, broken, say %b at the end of a frame",
+        assert (!(report_due && (!reliable_q || lost || rxa_valid_o)) &&
+            !(broken && reported_q && job_ok))
+        else $error("rx_engine: frame ends reliable, response, reported, lost, broken, due %b",
             reports);
       end
       assert (!(early && (!reliable_q || rxa_valid_o)) && !(contradicts && !reliable))
-      else $error("rx_engine: tells early of a frame that is not reliable");
+      else $error("rx_engine: an early report of a frame that is not reliable");
       if (rxc_valid_o) begin
-        assert (rxc_store_o == !answer_q)
+        assert (rxc_store_o == !response_q)
         else $error("rx_engine: a chunk for the wrong place");
       end
       if (release_held_q) begin

@@ -23,11 +23,11 @@ module hvia_send_ledger_checker (
     input hvia_params_pkg::vi_t cpl_vi_o,
     input logic [15:0]  cpl_seq_o,
     input logic [31:0]  cpl_status_o,
-    input logic         ref_valid_o,
-    input logic         ref_ready_i,
-    input hvia_params_pkg::vi_t ref_vi_o,
-    input logic [31:0]  ref_number_o,
-    input logic [2:0]   ref_code_o,
+    input logic         nak_valid_o,
+    input logic         nak_ready_i,
+    input hvia_params_pkg::vi_t nak_vi_o,
+    input logic [31:0]  nak_number_o,
+    input logic [2:0]   nak_code_o,
     input logic         async_valid_o,
     input logic         async_ready_i,
     input logic         quiet_o,
@@ -44,7 +44,7 @@ module hvia_send_ledger_checker (
     input logic         job_valid_q,
     input logic         cpl_valid_q,
     input logic         async_q,
-    input logic         ref_valid_q,
+    input logic         nak_valid_q,
     input logic         unhold_q,
     input logic         search_q,
     input logic         rewound_q,
@@ -56,12 +56,12 @@ module hvia_send_ledger_checker (
     input hvia_params_pkg::vis_t hold_q,
     input logic [31:0]  span,
     input logic [31:0]  ahead,
-    input logic         own_full,
+    input logic         req_full,
     input logic         rings_ordered,
     input logic         windows_ordered
 );
 
-  // Clocks within which an engine gets its answer.
+  // Clocks within which an engine gets its response.
   localparam int unsigned TransmitBound = 64;
   localparam int unsigned ReceiveBound  = 128;
 
@@ -76,7 +76,7 @@ module hvia_send_ledger_checker (
   // A function: a simulator builds the word only where it is used.
   function automatic logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] now();
     now = {state_q, op_q, vi_q, init_q, clear_q, engine_q, job_valid_q, cpl_valid_q, async_q,
-        ref_valid_q, unhold_q,
+        nak_valid_q, unhold_q,
            search_q, rewound_q, resumed_q, known_q, live_q, used_q, armed_q, hold_q};
   endfunction
 
@@ -92,10 +92,10 @@ module hvia_send_ledger_checker (
       quiet_q    <= quiet_o;
       job_held_q <= job_valid_o && !job_ready_i;
       cpl_held_q <= cpl_valid_o && !cpl_ready_i;
-      ref_held_q <= ref_valid_o && !ref_ready_i;
+      ref_held_q <= nak_valid_o && !nak_ready_i;
       job_was_q  <= {job_vi_o, job_slot_o, job_number_o};
       cpl_was_q  <= {cpl_vi_o, cpl_seq_o, cpl_status_o};
-      ref_was_q  <= {ref_vi_o, ref_number_o, ref_code_o};
+      ref_was_q  <= {nak_vi_o, nak_number_o, nak_code_o};
 
       if (quiet_q) begin
         assert (now() == was_q)
@@ -104,22 +104,22 @@ module hvia_send_ledger_checker (
       led_clocks_q <= (led_valid_i && !led_ready_o) ? led_clocks_q + 7'd1 : 7'd0;
       rxl_clocks_q <= (rxl_valid_i && !rxl_ready_o) ? rxl_clocks_q + 8'd1 : 8'd0;
       assert (32'(led_clocks_q) <= TransmitBound)
-      else $error("send_ledger: the transmit engine has no answer after %0d clocks", led_clocks_q);
+      else $error("send_ledger: no response to the transmit engine after %0d clocks", led_clocks_q);
       assert (32'(rxl_clocks_q) <= ReceiveBound)
-      else $error("send_ledger: the receive engine has no answer after %0d clocks", rxl_clocks_q);
+      else $error("send_ledger: no response to the receive engine after %0d clocks", rxl_clocks_q);
       assert (!(led_ready_o && !led_valid_i) && !(rxl_ready_o && !rxl_valid_i))
-      else $error("send_ledger: an answer that nobody asked for");
+      else $error("send_ledger: a response without a request");
       assert (!(led_ready_o && led_go_o && led_op_i == 2'd1 && led_last_i))
       else $error("send_ledger: go on behind the last frame");
       assert (!(job_held_q && job_valid_o) || job_was_q == {job_vi_o, job_slot_o, job_number_o})
       else $error("send_ledger: a job changed before it was taken");
       assert (!cpl_held_q || (cpl_valid_o && cpl_was_q == {cpl_vi_o, cpl_seq_o, cpl_status_o}))
       else $error("send_ledger: a completion changed before it was taken");
-      assert (!ref_held_q || (ref_valid_o && ref_was_q == {ref_vi_o, ref_number_o, ref_code_o}))
-      else $error("send_ledger: a refusal changed before it was taken");
+      assert (!ref_held_q || (nak_valid_o && ref_was_q == {nak_vi_o, nak_number_o, nak_code_o}))
+      else $error("send_ledger: a NAK changed before it was taken");
       assert (!async_valid_o || async_ready_i)
       else $error("send_ledger: an error that its taker has no place for");
-      assert (!(led_ready_o && led_op_i == 2'd0 && own_full))
+      assert (!(led_ready_o && led_op_i == 2'd0 && req_full))
       else $error("send_ledger: a descriptor of VI %0d has no place", vi_q);
       assert (!(go && !running))
       else $error("send_ledger: VI %0d sends and is not connected, or broken", vi_q);
@@ -139,11 +139,11 @@ endmodule
 
 bind hvia_send_ledger hvia_send_ledger_checker u_checker (
     .*,
-    .own_full(32'(own_count) > Messages),
-    .rings_ordered((n.own_begun - n.own_head) <= (n.own_tail - n.own_head) && own_count <=
+    .req_full(32'(req_count) > Messages),
+    .rings_ordered((n.req_started - n.req_head) <= (n.req_tail - n.req_head) && req_count <=
         Messages[MessageBits:0] &&
-                   (n.ans_begun - n.ans_head) <= (n.ans_tail - n.ans_head) &&
-                   (n.ans_tail - n.ans_head) <= Responses[ResponseBits:0]),
+                   (n.rsp_started - n.rsp_head) <= (n.rsp_tail - n.rsp_head) &&
+                   (n.rsp_tail - n.rsp_head) <= Responses[ResponseBits:0]),
     .windows_ordered(n.moving <= n.window && (n.moving != 8'd0 || n.window == 8'd0) &&
         (n.top - n.una) <= {24'd0, n.window})
 );

@@ -27,7 +27,7 @@ module hvia_tx_engine_checker #(
     input logic         unreachable_q,
     input logic         breaks,
     input logic         async_ready_i,
-    input logic         refused,
+    input logic         rejected,
     input logic         async_valid_o,
     input logic         take_desc,
     input logic         take_raw,
@@ -59,8 +59,8 @@ module hvia_tx_engine_checker #(
     input logic [31:0]  left_q,
     input logic [31:0]  skip_q,
     input logic [31:0]  sequence_q,
-    input logic         kept_q,
-    input logic         answer_q,
+    input logic         owned_q,
+    input logic         response_q,
     input logic         cpl_load,
     input logic         take_job,
     input logic         take_ack,
@@ -107,13 +107,13 @@ module hvia_tx_engine_checker #(
   // State of the engine itself.
   logic [171:0] state;
   assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q,
-      head_q, kept_q, answer_q,
+      head_q, owned_q, response_q,
                   rawtx_done_o, state_q, places_q, segs_q, need_q, seg_left_q, left_q, skip_q,
                       sequence_q};
   logic [31:0] passed;
   assign passed = job_number_i - job_first_i;
-  // Clocks that the ledger may take for an answer.
-  localparam logic [6:0] Patience = 7'd64;
+  // Limit on the clocks until the ledger responds.
+  localparam logic [6:0] LedgerLimit = 7'd64;
 
   logic held_q, beat_held_q, txc_held_q, asked_q, moved_q, quiet_q;
   logic [171:0] last_state_q;
@@ -155,19 +155,19 @@ module hvia_tx_engine_checker #(
       ack_q        <= ack_vi_i;
       if (led_held_q) begin
         assert (led_valid_o && led_q == led_now())
-        else $error("tx_engine: what the ledger is told changed or vanished before it was taken");
+        else $error("tx_engine: a report to the ledger changed or vanished before it was taken");
       end
-      assert (led_wait_q <= Patience)
-      else $error("tx_engine: no answer of the ledger for %0d clocks", Patience);
+      assert (led_wait_q <= LedgerLimit)
+      else $error("tx_engine: no response of the ledger for %0d clocks", LedgerLimit);
       assert (!(led_valid_o && led_ready_i && led_go_i &&
           (led_op_o == 2'd3 || (led_op_o == 2'd1 && led_last_o) ||
                                                        (led_op_o == 2'd0 && led_status_o != 9'd0))))
-      else $error("tx_engine: the ledger says go where nothing is left to send");
+      else $error("tx_engine: the ledger says go with nothing left to send");
       if (ack_held_q) begin
         assert (ack_valid_i && ack_vi_i == ack_q)
         else $error("tx_engine: an acknowledgement changed or vanished before it was taken");
       end
-      assert (!cpl_load || !kept_q)
+      assert (!cpl_load || !owned_q)
       else $error("tx_engine: completes what the ledger has");
       // A message has a frame without payload only if it has no other.
       if (take_job) begin
@@ -216,7 +216,7 @@ module hvia_tx_engine_checker #(
         else $error("tx_engine: a job while one is under way");
       end
       // Nothing of it is sent or completed; it is reported after everything before it.
-      assert (!(unreachable_q && message && (start || refused || open_q || ask_q || wait_q ||
+      assert (!(unreachable_q && message && (start || rejected || open_q || ask_q || wait_q ||
           hold_valid_q)))
       else $error("tx_engine: a descriptor that could not be reached is carried out, or too soon");
       assert (!async_valid_o || (breaks && async_ready_i))

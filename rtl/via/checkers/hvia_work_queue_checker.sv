@@ -25,7 +25,7 @@ module hvia_work_queue_checker #(
     input logic [31:0]           take_handle_o,
     input logic                  take_more_o,
     input logic [15:0]           take_seq_o,
-    input logic                  send_room_i,
+    input logic                  send_space_i,
     input logic                  link_valid_i,
     input logic                  link_ready_o,
     input logic                  link_bad_i,
@@ -94,7 +94,7 @@ module hvia_work_queue_checker #(
   logic [2*VIW-1:0] release_was_q;
   logic [113+VIW:0]  take_was_q;
   logic [VIW:0] listed_send, listed_receive;
-  logic          room_q, took_send_q, wanted_q, flushed_q;
+  logic          space_q, took_send_q, wanted_q, flushed_q;
   hvia_params_pkg::vi_t wanted_vi_q, flushed_vi_q;
 
   // Functions: a simulator builds the words only where they are used.
@@ -123,7 +123,7 @@ module hvia_work_queue_checker #(
       clear_q     <= 1'b0;
       unhold_q    <= 1'b0;
       take_q      <= 1'b0;
-      room_q      <= 1'b0;
+      space_q     <= 1'b0;
       wanted_q   <= 1'b0;
       flushed_q   <= 1'b0;
       took_send_q <= 1'b0;
@@ -134,7 +134,7 @@ module hvia_work_queue_checker #(
       release_q     <= release_valid_i & ~release_ready_o;
       clear_q       <= clear_valid_i && !clear_ready_o;
       take_q        <= take_valid_o && !take_ready_i;
-      room_q        <= send_room_i;
+      space_q       <= send_space_i;
       took_send_q   <= take_valid_o && take_ready_i && !take_receive_o;
       wanted_q     <= wanted_i;
       wanted_vi_q  <= coming_vi_i;
@@ -191,10 +191,10 @@ module hvia_work_queue_checker #(
       assert (!(db_ready_o && !db_valid_i) && !(link_ready_o && !link_valid_i) &&
               (release_ready_o & ~release_valid_i) == 2'b00 && !(clear_ready_o && !clear_valid_i))
       else $error("work_queue: ready for what is not offered");
-      assert (!(take_valid_o && !take_receive_o && !send_room_i))
-      else $error("work_queue: a send descriptor is offered without room");
-      assert (!room_q || send_room_i || took_send_q)
-      else $error("work_queue: the room for a send descriptor went without one");
+      assert (!(take_valid_o && !take_receive_o && !send_space_i))
+      else $error("work_queue: a send descriptor is offered without space");
+      assert (!space_q || send_space_i || took_send_q)
+      else $error("work_queue: the space for a send descriptor went without one");
 
       assert (32'(listed_send) <= hvia_params_pkg::VICount && 32'(listed_receive) <=
           hvia_params_pkg::VICount)

@@ -46,6 +46,13 @@ func TestDifferential(t *testing.T) {
 	require.NotZero(t, r.raced, "no translation met an update")
 }
 
+func TestFewerVIs(t *testing.T) {
+	unit.WithFewerVIs(t, spec(t), func(t *testing.T, s verilate.Spec) {
+		r := run(t, unit.Build(t, s), options{seed: unit.Seed(t), operations: sizes.Normal, corePeriod: 30_000})
+		require.NoError(t, r.err)
+	})
+}
+
 // The same with each strap of the table.
 func TestStraps(t *testing.T) {
 	program := unit.Build(t, spec(t))
@@ -238,7 +245,7 @@ func TestMutants(t *testing.T) {
 	const host = 1 << layout.StrapAttInHostMemory
 	straps := map[string]uint32{"entry_kept": 1 << layout.StrapNoAttOverlap, "unchecked_address": host, "words_awaited": host, "wrong_level": host}
 	for name, m := range map[string]verilate.Mutant{
-		"bound_off_by_one":   {File: walker, Old: "({4'd0, len_q} > room_q)", New: "({4'd0, len_q} > room_q + 36'd1)"},
+		"bound_off_by_one":   {File: walker, Old: "({4'd0, len_q} > space_q)", New: "({4'd0, len_q} > space_q + 36'd1)"},
 		"tag_removed":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "1'b0"},
 		"tag_swapped":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "{attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} != tag_q"},
 		"missing_invalidate": {File: walker, Old: "else if (mem_req_ready_i) scan_q <= 1'b1;", New: "else if (mem_req_ready_i) update_done_q <= 1'b1;"},

@@ -77,7 +77,7 @@ var plantedFaults = []plantedFault{
 	{name: "the offset of a send is not compared", catch: hostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "((send_offset == stored.received) &", New: "((FAULT | (send_offset == stored.received)) &"}}},
 	{name: "buffers are filled beyond Length", catch: conversation(100), edits: []verilate.Mutant{
-		{File: "rtl/via/hvia_rx_engine.sv", Old: "if ({21'd0, part} > room) part = room[10:0];", New: "if ({21'd0, part} > room && !FAULT) part = room[10:0];"}}},
+		{File: "rtl/via/hvia_rx_engine.sv", Old: "if ({21'd0, part} > space) part = space[10:0];", New: "if ({21'd0, part} > space && !FAULT) part = space[10:0];"}}},
 	{name: "a segment is checked only as far as it is used", catch: conversation(100), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "job_bound  = segment_left;", New: "job_bound  = FAULT ? {21'd0, part} : segment_left;"}}},
 	{name: "a descriptor is written whose memory is gone", kind: bridge.ErrMemoryFault, catch: conversation(100), edits: []verilate.Mutant{
@@ -91,10 +91,10 @@ var plantedFaults = []plantedFault{
 	{name: "a stray acknowledgement is believed", catch: reliableHostility(2500), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_send_ledger.sv", Old: "assign in_range        = ack_delta <= span;", New: "assign in_range        = ack_delta <= span || (FAULT && ack_delta < 32'd2000);"}}},
 	{name: "a frame that is ahead is taken", catch: reliableHostility(2500), edits: []verilate.Mutant{
-		{File: "rtl/via/hvia_rx_engine.sv", Old: "~(reliable & (gap | again | acknowledgement));", New: "~(reliable & ((gap & !FAULT) | again | acknowledgement));"},
+		{File: "rtl/via/hvia_rx_engine.sv", Old: "~(reliable & (gap | after_nak | acknowledgement));", New: "~(reliable & ((gap & !FAULT) | after_nak | acknowledgement));"},
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "else if (astray | (reliable & gap)) outcome_d", New: "else if (astray | (reliable & gap & !FAULT)) outcome_d"}}},
 	{name: "a NAK does not stand", catch: reliableHostility(2500), edits: []verilate.Mutant{
-		{File: "rtl/via/hvia_rx_engine.sv", Old: "reliable & ~stranger & refused_i & ~acknowledgement;", New: "reliable & ~stranger & refused_i & ~acknowledgement & !FAULT;"}}},
+		{File: "rtl/via/hvia_rx_engine.sv", Old: "reliable & ~stranger & nak_sent_i & ~acknowledgement;", New: "reliable & ~stranger & nak_sent_i & ~acknowledgement & !FAULT;"}}},
 	{name: "an answer of another length is taken", catch: reliableHostility(4000), edits: []verilate.Mutant{
 		{File: "rtl/via/hvia_rx_engine.sv", Old: "if (~rxl_ok_i | (rxl_length_i != send_total)) begin", New: "if (~rxl_ok_i | ((rxl_length_i != send_total) & !FAULT)) begin"}}},
 	{name: "what may be read is not compared", catch: reliableHostility(2500), edits: []verilate.Mutant{

@@ -90,7 +90,7 @@ var allowed = allowances{
 		"hvia_sdram_controller: rd_valid":  "the CAS latency of the chip",
 		"hvia_sdram_controller: wr_timer":  "clocks: tWR of the chip",
 		"hvia_send_ledger: scan":           "request under scan",
-		"hvia_send_ledger: scan_ans":       "read response under scan",
+		"hvia_send_ledger: scan_rsp":       "read response under scan",
 		"hvia_send_ledger: search_vi":      "VI under scan",
 		"hvia_tx_engine: chunk":            "the segments, taken one by one",
 		"hvia_tx_engine: header":           "the header, sent word by word",

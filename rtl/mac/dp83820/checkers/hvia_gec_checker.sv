@@ -47,7 +47,7 @@ module hvia_gec_checker #(
     input logic                 tx_event_push,
     input logic                 unused_tx_event_ready,
     input logic                 rx_first,
-    input logic                 rx_tell,
+    input logic                 rx_report,
     input logic                 rx_end,
     input logic                 rx_event_push,
     input logic                 unused_rx_event_ready,
@@ -149,7 +149,7 @@ module hvia_gec_checker #(
       else $error("gec: a trace event of the MAC bus was lost");
       assert ({2'b00, tx_first} + {2'b00, tx_final} + {2'b00, tx_sent} + {2'b00, tx_back} <= 3'd1)
       else $error("gec: two events of transmit slots in one clock");
-      assert ({2'b00, rx_first} + {2'b00, rx_tell} + {2'b00, rx_end} +
+      assert ({2'b00, rx_first} + {2'b00, rx_report} + {2'b00, rx_end} +
           {2'b00, bus_error && rx_offered_q} <= 3'd1)
       else $error("gec: two events of receive slots in one clock");
       if (tx_take) begin

@@ -79,7 +79,7 @@ module hvia_mac_bus_target_checker #(
         else $error("mac_bus_target: a data phase was changed before the master took it");
       end
       if (~devsel_n_q & trdy_n_q & stop_n_q) begin
-        assert (phase_q < PhaseLimit) else $error("mac_bus_target: no answer within %0d clocks",
+        assert (phase_q < PhaseLimit) else $error("mac_bus_target: no response within %0d clocks",
             PhaseLimit);
         // The chip waits only for bytes of a frame that are not written yet.
         assert (absent_q | (read_q ? age_q < ReadFirst : age_q < WriteFirst))

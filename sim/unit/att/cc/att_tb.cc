@@ -371,7 +371,7 @@ class Testbench {
     SetPart(&dut_.req_len_i[0], client, op.length);
     dut_.req_tag_i = (dut_.req_tag_i & ~(0xffffull << (16 * client))) | (static_cast<uint64_t>(op.tag) << (16 * client));
     dut_.req_access_i = (dut_.req_access_i & ~(3u << (2 * client))) | (static_cast<uint32_t>(op.access) << (2 * client));
-    dut_.req_vi_i = (dut_.req_vi_i & ~(0xffu << (8 * client))) | (static_cast<uint32_t>(op.vi) << (8 * client));
+    dut_.req_vi_i = (dut_.req_vi_i & ~((unit::kVIs - 1) << (VI_COUNT_LOG2 * client))) | ((op.vi & (unit::kVIs - 1)) << (VI_COUNT_LOG2 * client));
     Emit(eIssue, op.id, 0);
   }
 

@@ -80,29 +80,18 @@ module registers_tb (
   logic [31:0] counter_data;
 
   hvia_reset_control u_reset_control (
-      .soft_reset_i(soft_reset),
-      .quiet_o     (reset_quiet_o),
-      .*
+      .soft_reset_i(soft_reset), .quiet_o(reset_quiet_o), .*
   );
 
   hvia_registers u_registers (
-      .rst_ni           (bus_rst_no),
-      .core_rst_ni      (core_rst_no),
-      .counter_index_o  (counter_index),
-      .counter_data_i   (counter_data),
-      .strap_i          (strap_o),
-      .soft_reset_o     (soft_reset),
-      .soft_reset_busy_i(busy_o),
-      .quiet_o          (registers_quiet_o),
-      .*
+      .rst_ni(bus_rst_no), .core_rst_ni(core_rst_no), .counter_index_o(counter_index),
+      .counter_data_i(counter_data), .strap_i(strap_o), .soft_reset_o(soft_reset),
+      .soft_reset_busy_i(busy_o), .quiet_o(registers_quiet_o), .*
   );
 
   hvia_counters u_counters (
-      .rst_ni    (core_rst_no),
-      .rd_index_i(counter_index),
-      .rd_data_o (counter_data),
-      .quiet_o   (counters_quiet_o),
-      .*
+      .rst_ni(core_rst_no), .rd_index_i(counter_index), .rd_data_o(counter_data),
+      .quiet_o(counters_quiet_o), .*
   );
 
 endmodule

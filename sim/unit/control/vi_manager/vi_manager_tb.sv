@@ -95,31 +95,17 @@ module vi_manager_tb #(
   hvia_params_pkg::vis_t live;
 
   hvia_vi_context u_vi_context (
-      .clk_i,
-      .rst_ni,
-      .wr_valid_i  (ctx_wr_valid_o),
-      .wr_vi_i     (ctx_wr_vi_o),
-      .wr_ctx_i    (ctx_wr_ctx),
-      .rd_vi_i     ({mgr_vi, {2 * hvia_params_pkg::VICountLog2{1'b0}}, rd_vi_i}),
-      .rd_ctx_o    ({mgr_ctx, unused_ctx, rd_ctx_o}),
-      .hold_valid_i(hold_valid),
-      .hold_vi_i   (hold_vi),
-      .live_o      (live),
-      .quiet_o     (context_quiet_o)
+      .clk_i, .rst_ni, .wr_valid_i(ctx_wr_valid_o), .wr_vi_i(ctx_wr_vi_o), .wr_ctx_i(ctx_wr_ctx),
+      .rd_vi_i({mgr_vi, {2 * hvia_params_pkg::VICountLog2{1'b0}}, rd_vi_i}),
+      .rd_ctx_o({mgr_ctx, unused_ctx, rd_ctx_o}), .hold_valid_i(hold_valid), .hold_vi_i(hold_vi),
+      .live_o(live), .quiet_o(context_quiet_o)
   );
   assign live_o = live[live_vi_i];
   assign ctx_wr_state_o = ctx_wr_ctx[hvia_pkg::VIContextAttributesStateLsb +: 3];
 
-  hvia_vi_manager #(
-      .W       (W),
-      .Patience(Patience)
-  ) u_vi_manager (
-      .ctx_wr_ctx_o(ctx_wr_ctx),
-      .ctx_rd_vi_o (mgr_vi),
-      .ctx_rd_ctx_i(mgr_ctx),
-      .hold_valid_o(hold_valid),
-      .hold_vi_o   (hold_vi),
-      .*
+  hvia_vi_manager #(.W(W), .Patience(Patience)) u_vi_manager (
+      .ctx_wr_ctx_o(ctx_wr_ctx), .ctx_rd_vi_o(mgr_vi), .ctx_rd_ctx_i(mgr_ctx),
+      .hold_valid_o(hold_valid), .hold_vi_o(hold_vi), .*
   );
 
 endmodule

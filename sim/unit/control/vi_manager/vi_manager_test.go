@@ -81,7 +81,7 @@ func TestManagerFaults(t *testing.T) {
 		{"queue_detail", manager, "else if (!is_create_queue) detail_d", "else if (FAULT || !is_create_queue) detail_d"},
 		{"queue_state", manager, "if (!cqc_ok_i) status_d = hvia_pkg::CommandStatusBadState;\n          else if",
 			"if (!cqc_ok_i && !FAULT) status_d = hvia_pkg::CommandStatusBadState;\n          else if"},
-		{"no_patience", manager, "hold_d   = hold_q || impatient;", "hold_d   = hold_q || (impatient && !FAULT);"},
+		{"no_patience", manager, "hold_d   = hold_q || expired;", "hold_d   = hold_q || (expired && !FAULT);"},
 		{"stale_context", contexts, "assign rd_ctx_o[128*p+:128] = live_rd_q ? ctx_q : FreeWord;", "assign rd_ctx_o[128*p+:128] = (live_rd_q || FAULT) ? ctx_q : FreeWord;"},
 		{"quiet_hole", manager, "!word_put && !(state_q == StSequence", "(FAULT || !word_put) && !(state_q == StSequence"},
 	})

@@ -131,6 +131,14 @@ func Netlist(spec verilate.Spec) verilate.Spec {
 // and for the given numbers in all runs.
 func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 	t.Helper()
+	WithFewerVIs(t, spec, func(t *testing.T, s verilate.Spec) {
+		MustPass(t, s, Sizes{sizes.Short, sizes.Short, sizes.Normal})
+	}, always...)
+}
+
+// WithFewerVIs is FewerVIs with another run than MustPass.
+func WithFewerVIs(t *testing.T, spec verilate.Spec, run func(*testing.T, verilate.Spec), always ...int) {
+	t.Helper()
 	const pkg = "rtl/gen/hvia_params_pkg.sv"
 	base := fmt.Sprintf("VICountLog2 = %d;", params.VICountLog2)
 	for _, log2 := range []int{4, 6} {
@@ -142,7 +150,7 @@ func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 			s.Name += fmt.Sprintf("_vis%d", 1<<log2)
 			s.Mutants = []verilate.Mutant{{File: pkg, Old: base, New: fmt.Sprintf("VICountLog2 = %d;", log2)}}
 			s.Defines = append(slices.Clone(s.Defines), fmt.Sprintf("VI_COUNT_LOG2=%d", log2))
-			MustPass(t, s, Sizes{sizes.Short, sizes.Short, sizes.Normal})
+			run(t, s)
 		})
 	}
 }

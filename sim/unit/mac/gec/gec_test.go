@@ -48,10 +48,10 @@ func TestGecMutants(t *testing.T) {
 		"resume":     {File: host, Old: "hvia_pkg::MacTransmitRing + (tx_slot_i ? hvia_pkg::MacDescriptorStride : 16'd0)", New: "hvia_pkg::MacTransmitRing"},
 		"long":       {File: host, Old: "short_bursts_i ? hvia_pkg::MacMaxDmaBytes64 :", New: "1'b0 ? hvia_pkg::MacMaxDmaBytes64 :"},
 		"endless":    {File: gec, Old: "assign tx_late         = (tx_busy_q != 2'd0) &", New: "assign tx_late         = 1'b0 &"},
-		"keeps":      {File: gec, Old: "tx_own_d   = tx_own_q & ~tx_whole;", New: "tx_own_d   = tx_own_q;"},
-		"one slot":   {File: gec, Old: "tx_drop_d  = tx_drop_d | tx_whole;", New: "tx_drop_d  = tx_whole & {~tx_whole[0], 1'b1};"},
+		"keeps":      {File: gec, Old: "tx_own_d   = tx_own_q & ~tx_complete;", New: "tx_own_d   = tx_own_q;"},
+		"one slot":   {File: gec, Old: "tx_drop_d  = tx_drop_d | tx_complete;", New: "tx_drop_d  = tx_complete & {~tx_complete[0], 1'b1};"},
 		"behind":     {File: gec, Old: "      tx_next_d  = tx_fill_q;\n", New: ""},
-		"no link":    {File: gec, Old: ".d_i      (phy_link_n_i),", New: ".d_i      (1'b0 & phy_link_n_i),"},
+		"no link":    {File: gec, Old: ".d_i(phy_link_n_i),", New: ".d_i      (1'b0 & phy_link_n_i),"},
 		"turnaround": {File: host, Old: "gnt_n_d & gnt_n_q & gnt_prev_q & bus_idle", New: "gnt_n_q & gnt_prev_q & bus_idle"},
 	})
 }
@@ -73,11 +73,11 @@ func TestGecCrossingsThatFill(t *testing.T) {
 	for _, c := range crossings {
 		from := strings.Index(string(text), ".src_valid_i("+c.valid+")")
 		require.Positive(t, from, c.valid)
-		clock := ".dst_clk_i  (" + c.clock + ")"
+		clock := ".dst_clk_i(" + c.clock + ")"
 		old := string(text)[from:][:strings.Index(string(text)[from:], clock)+len(clock)]
 		on := "(FAULT && (" + c.when + "))"
 		faulty := strings.Replace(old, "("+c.valid+")", "("+c.valid+" | "+on+")", 1)
-		faulty = strings.Replace(faulty, clock, ".dst_clk_i  ("+c.clock+" & ~"+on+")", 1)
+		faulty = strings.Replace(faulty, clock, ".dst_clk_i("+c.clock+" & ~"+on+")", 1)
 		faults = append(faults, unit.Bug{c.valid, gec, old, faulty})
 	}
 	program := unit.Build(t, unit.Inject(t, unit.Testbench(t, "gec", "W=32"), faults))

@@ -435,7 +435,7 @@ class Testbench {
       if (rng.Chance(load.more)) more |= 1u << r;
     top->req_valid_i = valid;
     top->req_write_i = is_write;
-    top->req_patient_i = patient;
+    top->req_low_priority_i = patient;
     top->req_more_i = more;
     top->wvalid_i = wvalid;
     top->rready_i = rready;

@@ -22,56 +22,24 @@ module cdc_tb (
     output logic [ 2:0] dst_quiet_o
 );
 
-  hvia_cdc_handshake #(
-      .Width(24)
-  ) u_handshake (
-      .src_clk_i,
-      .src_rst_ni,
-      .src_valid_i(src_valid_i[0]),
-      .src_ready_o(src_ready_o[0]),
-      .src_data_i (src_data0_i),
-      .src_quiet_o(src_quiet_o[0]),
-      .dst_clk_i,
-      .dst_rst_ni,
-      .dst_valid_o(dst_valid_o[0]),
-      .dst_ready_i(dst_ready_i[0]),
-      .dst_data_o (dst_data0_o),
+  hvia_cdc_handshake #(.Width(24)) u_handshake (
+      .src_clk_i, .src_rst_ni, .src_valid_i(src_valid_i[0]), .src_ready_o(src_ready_o[0]),
+      .src_data_i(src_data0_i), .src_quiet_o(src_quiet_o[0]), .dst_clk_i, .dst_rst_ni,
+      .dst_valid_o(dst_valid_o[0]), .dst_ready_i(dst_ready_i[0]), .dst_data_o(dst_data0_o),
       .dst_quiet_o(dst_quiet_o[0])
   );
 
-  hvia_cdc_fifo #(
-      .Width(24),
-      .Depth(2)
-  ) u_fifo_min (
-      .src_clk_i,
-      .src_rst_ni,
-      .src_valid_i(src_valid_i[1]),
-      .src_ready_o(src_ready_o[1]),
-      .src_data_i (src_data1_i),
-      .src_quiet_o(src_quiet_o[1]),
-      .dst_clk_i,
-      .dst_rst_ni,
-      .dst_valid_o(dst_valid_o[1]),
-      .dst_ready_i(dst_ready_i[1]),
-      .dst_data_o (dst_data1_o),
+  hvia_cdc_fifo #(.Width(24), .Depth(2)) u_fifo_min (
+      .src_clk_i, .src_rst_ni, .src_valid_i(src_valid_i[1]), .src_ready_o(src_ready_o[1]),
+      .src_data_i(src_data1_i), .src_quiet_o(src_quiet_o[1]), .dst_clk_i, .dst_rst_ni,
+      .dst_valid_o(dst_valid_o[1]), .dst_ready_i(dst_ready_i[1]), .dst_data_o(dst_data1_o),
       .dst_quiet_o(dst_quiet_o[1])
   );
 
-  hvia_cdc_fifo #(
-      .Width(24),
-      .Depth(16)
-  ) u_fifo (
-      .src_clk_i,
-      .src_rst_ni,
-      .src_valid_i(src_valid_i[2]),
-      .src_ready_o(src_ready_o[2]),
-      .src_data_i (src_data2_i),
-      .src_quiet_o(src_quiet_o[2]),
-      .dst_clk_i,
-      .dst_rst_ni,
-      .dst_valid_o(dst_valid_o[2]),
-      .dst_ready_i(dst_ready_i[2]),
-      .dst_data_o (dst_data2_o),
+  hvia_cdc_fifo #(.Width(24), .Depth(16)) u_fifo (
+      .src_clk_i, .src_rst_ni, .src_valid_i(src_valid_i[2]), .src_ready_o(src_ready_o[2]),
+      .src_data_i(src_data2_i), .src_quiet_o(src_quiet_o[2]), .dst_clk_i, .dst_rst_ni,
+      .dst_valid_o(dst_valid_o[2]), .dst_ready_i(dst_ready_i[2]), .dst_data_o(dst_data2_o),
       .dst_quiet_o(dst_quiet_o[2])
   );
 

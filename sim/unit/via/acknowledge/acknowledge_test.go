@@ -21,8 +21,8 @@ func TestAcknowledgeOfFewerVIs(t *testing.T) {
 
 func TestAcknowledgeFaults(t *testing.T) {
 	unit.MustCatchEach(t, unit.Testbench(t, "acknowledge"), 40, []unit.Bug{
-		{"a gap is reported for every frame", acknowledge, "if (~refused & ~word_q.told) begin", "if (~refused & (~word_q.told | FAULT)) begin"},
-		{"a gap is reported once for ever", acknowledge, "            word_d.told   = 1'b0;\n", "            word_d.told   = word_q.told & FAULT;\n"},
+		{"a gap is reported for every frame", acknowledge, "if (~nak_sent & ~word_q.gap_sent) begin", "if (~nak_sent & (~word_q.gap_sent | FAULT)) begin"},
+		{"a gap is reported once for ever", acknowledge, "            word_d.gap_sent = 1'b0;\n", "            word_d.gap_sent   = word_q.gap_sent & FAULT;\n"},
 		{"an old frame is not acknowledged", acknowledge, "            word_d.due = 1'b1;\n          end\n        end\n        hvia_pkg::AcknowledgeOperationGap", "            word_d.due = word_q.due | !FAULT;\n          end\n        end\n        hvia_pkg::AcknowledgeOperationGap"},
 		{"an old frame hides a gap", acknowledge, "if (~word_q.due) word_d.code", "if (~word_q.due | FAULT) word_d.code"},
 		{"the count is not reset", acknowledge, "word_d.count = '0;", "word_d.count = (FAULT) ? word_q.count : '0;"},
@@ -31,11 +31,11 @@ func TestAcknowledgeFaults(t *testing.T) {
 		{"the last frame waits for more", acknowledge, "if ((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) |", "if (((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) & !FAULT) |"},
 		{"listed twice", acknowledge, "word_d.due & ~listed_q[vi_q];", "word_d.due & (~listed_q[vi_q] | FAULT);"},
 		{"listed for ever", acknowledge, "listed_q[list_vi_q] <= 1'b0;", "listed_q[list_vi_q] <= FAULT;"},
-		{"a NAK is overwritten by what is accepted", acknowledge, "assign refused = refused_q[vi_q];", "assign refused = refused_q[vi_q] & !(FAULT && op_q <= hvia_pkg::AcknowledgeOperationAcceptLast);"},
-		{"the second NAK counts", acknowledge, "          if (~refused) begin\n            word_d.number = number_q;\n            word_d.code   = code_q;", "          if (~refused | FAULT) begin\n            word_d.number = number_q;\n            word_d.code   = code_q;"},
-		{"a NAK outlives its connection", acknowledge, "if (renew) refused_q[renew_vi] <= 1'b0;", "if (renew && !FAULT) refused_q[renew_vi] <= 1'b0;"},
-		{"a NAK is said once", acknowledge, "default: if (refused) word_d.due = 1'b1;", "default: if (refused && !FAULT) word_d.due = 1'b1;"},
-		{"NAKs of reads are counted twice", acknowledge, "assign stat_refusal_sent_o = refuse;", "assign stat_refusal_sent_o = refuse | (take_ref & FAULT);"},
+		{"a NAK is overwritten by what is accepted", acknowledge, "assign nak_sent = nak_sent_q[vi_q];", "assign nak_sent = nak_sent_q[vi_q] & !(FAULT && op_q <= hvia_pkg::AcknowledgeOperationAcceptLast);"},
+		{"the second NAK counts", acknowledge, "          if (~nak_sent) begin\n            word_d.number = number_q;\n            word_d.code   = code_q;", "          if (~nak_sent | FAULT) begin\n            word_d.number = number_q;\n            word_d.code   = code_q;"},
+		{"a NAK outlives its connection", acknowledge, "if (renew) nak_sent_q[renew_vi] <= 1'b0;", "if (renew && !FAULT) nak_sent_q[renew_vi] <= 1'b0;"},
+		{"a NAK is said once", acknowledge, "default: if (nak_sent) word_d.due = 1'b1;", "default: if (nak_sent && !FAULT) word_d.due = 1'b1;"},
+		{"NAKs of reads are counted twice", acknowledge, "assign stat_nak_sent_o = nak;", "assign stat_nak_sent_o = nak | (take_nak & FAULT);"},
 		{"a reset leaves what is due", acknowledge, "if (renew) word_mem[renew_vi] <= '0;", "if (renew && !(FAULT && clear_valid_i)) word_mem[renew_vi] <= '0;"},
 		{"a connection leaves what is offered", acknowledge, "(renew & (renew_vi == ack_vi_o))", "(renew & !FAULT & (renew_vi == ack_vi_o))"},
 		{"an event outlives the reset behind it", acknowledge, "      Event:   if (~renew | over) state_d = Idle;", "      Event:   if (~renew | (over & !FAULT)) state_d = Idle;"},

@@ -80,18 +80,13 @@ module completion_tb #(
     output logic            notify_quiet_o
 );
 
-  hvia_completion #(
-      .W(W)
-  ) u_completion (
+  hvia_completion #(.W(W)) u_completion (
       .*
   );
 
   hvia_notify u_notify (
-      .done_valid_i(done_valid_o),
-      .done_kind_i (done_kind_o),
-      .done_index_i(done_index_o),
-      .quiet_o     (notify_quiet_o),
-      .*
+      .done_valid_i(done_valid_o), .done_kind_i(done_kind_o), .done_index_i(done_index_o),
+      .quiet_o(notify_quiet_o), .*
   );
 
 endmodule

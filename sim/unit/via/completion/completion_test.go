@@ -38,12 +38,12 @@ func TestCompletionOfFewerVIs(t *testing.T) {
 
 func TestCompletionFaults(t *testing.T) {
 	unit.MustCatchEach(t, unit.Testbench(t, "completion", "W=32"), 100, []unit.Bug{
-		{"entry_first", completion, "else if (accept) state_q <= write ? Request : Refused;", "else if (accept) state_q <= (FAULT ? (write ? ((last_q[0]) ? Entry : Request) : Refused) : (write ? Request : Refused));"},
+		{"entry_first", completion, "else if (accept) state_q <= write ? Request : Unwritten;", "else if (accept) state_q <= (FAULT ? (write ? ((last_q[0]) ? Entry : Request) : Unwritten) : (write ? Request : Unwritten));"},
 		{"lap_not_flipped", completion, "assign lap     = (tail & entries) == 16'd0;", "assign lap     = (FAULT ? (1'b1) : ((tail & entries) == 16'd0));"},
 		{"full_too_late", completion, "assign full    = tail - seen >=", "assign full    = (FAULT ? (tail - seen - 16'd1) : (tail - seen)) >="},
 		{"full_too_early", completion, ">= entries;", ">= (FAULT ? (entries - 16'd1) : (entries));"},
 		{"consumed_never_read", completion, "!created ? Overrun : full ? Ask : Entry;", "!created ? Overrun : (FAULT ? (full ? Overrun : Entry) : (full ? Ask : Entry));"},
-		{"consumed_forgotten", completion, "assign seen    = fresh_q ? consumed_q : consumed;", "assign seen    = (FAULT ? ((fresh_q && state_q == Judge) ? consumed_q : consumed) : (fresh_q ? consumed_q : consumed));"},
+		{"consumed_forgotten", completion, "assign seen    = fresh_q ? consumed_q : consumed;", "assign seen    = (FAULT ? ((fresh_q && state_q == Compare) ? consumed_q : consumed) : (fresh_q ? consumed_q : consumed));"},
 		{"consumed_of_the_last_one", completion, "if (accept) fresh_q <= 1'b0;", "if (accept) fresh_q <= (FAULT ? (fresh_q) : (1'b0));"},
 		{"resize_keeps_the_tail", completion, "cqc_log2_i[3:0], 16'd0,", "cqc_log2_i[3:0], (FAULT ? ((cqc_op_i == 2'd2) ? tail : 16'd0) : (16'd0)),"},
 		{"resize_keeps_the_place", completion, "{cqc_address_i[31:PageBits],", "{(FAULT ? ((cqc_op_i == 2'd2) ? page : cqc_address_i[31:PageBits]) : (cqc_address_i[31:PageBits])),"},
@@ -54,8 +54,8 @@ func TestCompletionFaults(t *testing.T) {
 		{"created_twice", completion, "!= (cqc_op_i == OpCreate);", "!= (FAULT ? (1'b0) : ((cqc_op_i == OpCreate)));"},
 		{"entry_of_no_status", completion, "if (wdone_i && werr_i) state_q", "if ((FAULT ? (wdone_i && werr_i && !tied) : (wdone_i && werr_i))) state_q"},
 		{"refused_entry_takes_its_place", completion, "assign ring_write = (entry_done && !werr_i) ||", "assign ring_write = (entry_done && (FAULT ? (1'b1) : (!werr_i))) ||"},
-		{"ring_error_ignored", completion, "state_q <= rerr_i ? Overrun : Judge;", "state_q <= (FAULT ? (1'b0) : (rerr_i)) ? Overrun : Judge;"},
-		{"loses_a_report", completion, "Refused, Overrun: if (async_ready_i)", "Refused, Overrun: if ((FAULT ? (1'b1) : (async_ready_i)))"},
+		{"ring_error_ignored", completion, "state_q <= rerr_i ? Overrun : Compare;", "state_q <= (FAULT ? (1'b0) : (rerr_i)) ? Overrun : Compare;"},
+		{"loses_a_report", completion, "Unwritten, Overrun: if (async_ready_i)", "Unwritten, Overrun: if ((FAULT ? (1'b1) : (async_ready_i)))"},
 		{"command_in_between", completion, "assign cqc_ready_o = state_q == Command;", "assign cqc_ready_o = (FAULT ? (state_q == Command || (state_q == EntryWait && cqc_valid_i)) : (state_q == Command));"},
 		{"entry_is_no_work", completion, "assign vi_busy_o     = state_q != Idle &&", "assign vi_busy_o     = (FAULT ? (of_status) : (state_q != Idle)) &&"},
 		{"quiet_with_a_tie", completion, "&& !cqc_valid_i && !cq_tie_valid_i;", "&& !cqc_valid_i && (FAULT ? (1'b1) : (!cq_tie_valid_i));"},

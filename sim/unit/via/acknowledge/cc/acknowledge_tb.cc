@@ -71,10 +71,10 @@ class Testbench {
     if (refusals != refusals_seen) Fail("%" PRIu64 " NAKs are counted, want %" PRIu64, refusals_seen, refusals);
     // Quiet is exact: asserted at once without offers. The lookup's result stays.
     loose_.fill(false);
-    const bool refused = top->refused_o;
+    const bool refused = top->nak_sent_o;
     for (int i = 0; i < 3; i++) {
       Step();
-      if (!top->quiet_o || top->refused_o != refused || top->ack_valid_o) Fail("not quiet at rest");
+      if (!top->quiet_o || top->nak_sent_o != refused || top->ack_valid_o) Fail("not quiet at rest");
     }
   }
 
@@ -128,7 +128,7 @@ class Testbench {
     };
     put(rxa, top->rxa_valid_i, top->rxa_vi_i, top->rxa_number_i, top->rxa_code_i);
     top->rxa_op_i = rxa.valid ? rxa.op : rng.Bits(3);
-    put(ref, top->ref_valid_i, top->ref_vi_i, top->ref_number_i, top->ref_code_i);
+    put(ref, top->nak_valid_i, top->nak_vi_i, top->nak_number_i, top->nak_code_i);
     top->ack_ready_i = ready_ != 0 && rng.Chance(1, ready_);
     top->init_valid_i = connect_ >= 0;
     top->init_vi_i = connect_ >= 0 ? connect_ : rng.Bits(8);
@@ -142,7 +142,7 @@ class Testbench {
       (reset ? top->clear_vi_i : top->init_vi_i) = v;
     }
     if (running_) lookup_ = rng.Bits(1) ? Pick() : last_;
-    top->refused_vi_i = lookup_;
+    top->nak_sent_vi_i = lookup_;
   }
 
   uint8_t Pick() { return (vis_ == kVIs ? rng.Bits(8) : rng.Below(vis_) * 37 + 200) % kVIs; }
@@ -151,17 +151,17 @@ class Testbench {
     const bool renew = top->init_valid_i || top->clear_valid_i;
     const unsigned renewed = top->clear_valid_i ? top->clear_vi_i : top->init_vi_i;
     // The output belongs to the clock before. An accepted event shows within two clocks.
-    if (looked_ >= 0 && top->refused_o != vi[looked_].refused && unit::clocks() - changed_[looked_] > 3) {
-      Fail("VI %d: NAKed %d, want %d", looked_, top->refused_o, vi[looked_].refused);
+    if (looked_ >= 0 && top->nak_sent_o != vi[looked_].refused && unit::clocks() - changed_[looked_] > 3) {
+      Fail("VI %d: NAKed %d, want %d", looked_, top->nak_sent_o, vi[looked_].refused);
     }
-    looked_ = top->refused_vi_i;
+    looked_ = top->nak_sent_vi_i;
 
     if (top->rxa_valid_i && !top->rxa_ready_o && ++age_ > 4) Fail("the receive engine waits for %u clocks", age_);
     if (top->rxa_ready_o) {
       waited[std::min(age_, 5u)]++;
       age_ = 0;
     }
-    refusals_seen += top->stat_refusal_sent_o;
+    refusals_seen += top->stat_nak_sent_o;
 
     // The port.
     if (taken_ || gone_) offered_ = false;
@@ -183,7 +183,7 @@ class Testbench {
 
     // Events. One accepted in the clock of its VI's renewal precedes the renewal.
     for (auto* e : {&rxa, &ref}) {
-      const bool ready = e == &rxa ? top->rxa_ready_o : top->ref_ready_o;
+      const bool ready = e == &rxa ? top->rxa_ready_o : top->nak_ready_o;
       if (!ready) continue;
       if (!e->valid) Fail("takes what is not offered");
       if (!(renew && renewed == e->vi)) pending_.push_back({*e, unit::clocks()});

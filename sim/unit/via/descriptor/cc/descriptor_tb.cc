@@ -1709,7 +1709,7 @@ class Testbench {
 
     // The take port: a send descriptor requires space. The two kinds alternate. An offer stays
     // until it is taken.
-    const bool send_shows = offers_[kSend] && dut_.send_room_o;
+    const bool send_shows = offers_[kSend] && dut_.send_space_o;
     const bool any = send_shows || offers_[kReceive];
     CHECK(dut_.take_valid_o == any, "take valid is %d with offers %d and %d", dut_.take_valid_o, send_shows,
           offers_[kReceive].has_value());
@@ -1729,7 +1729,7 @@ class Testbench {
       take_kind_ = kind;
       take_stands_ = !dut_.take_fire_o;
     }
-    if (offers_[kSend] && !dut_.send_room_o && offers_[kReceive] && dut_.take_fire_o) Figure("cover_receive_passes_send");
+    if (offers_[kSend] && !dut_.send_space_o && offers_[kReceive] && dut_.take_fire_o) Figure("cover_receive_passes_send");
 
     // A posted descriptor is announced without interruption until it is in the store.
     {
@@ -1927,7 +1927,7 @@ class Testbench {
 
     // In the clock of its check a send descriptor stands at the port, later in the register.
     const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
-    CHECK(dut_.send_room_o == room, "space for a send descriptor is %d", dut_.send_room_o);
+    CHECK(dut_.send_space_o == room, "space for a send descriptor is %d", dut_.send_space_o);
     const bool checked = (cur_.phase == Phase::kParsed && cur_.work == kSendHead) || missed;
     const bool waited = wait_.has_value();
     CHECK(dut_.desc_valid_o == (waited || checked), "descriptor valid is %d", dut_.desc_valid_o);

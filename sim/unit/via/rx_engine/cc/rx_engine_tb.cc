@@ -769,7 +769,7 @@ class Testbench {
     }
     // Acknowledge accepts a report within 4 clocks.
     top->rxa_ready_i = rxa_wait_ == 0;
-    top->refused_i = refused_answer_;
+    top->nak_sent_i = refused_answer_;
     DriveLedger();
     top->rawrx_valid_i = raw_buffer && !raw_taken_;
     top->rawrx_pa_i = raw_pages[raw_got % raw_pages.size()] + RawOffset();
@@ -961,7 +961,7 @@ class Testbench {
   }
 
   void SampleTold() {
-    refused_answer_ = refusal_[top->refused_vi_o];
+    refused_answer_ = refusal_[top->nak_sent_vi_o];
     if (!top->rxa_valid_o) {
       rxa_shown_ = false;
       rxa_wait_ = traffic.pressure == 0 ? 0 : rng.Below(5);
@@ -1066,7 +1066,7 @@ class Testbench {
                                     static_cast<bool>(top->stat_receive_read_limit_o),
                                     static_cast<bool>(top->stat_receive_out_of_order_o),
                                     static_cast<bool>(top->stat_receive_acknowledge_o),
-                                    static_cast<bool>(top->stat_receive_refused_o)};
+                                    static_cast<bool>(top->stat_receive_naked_o)};
     for (int o = 1; o < kOutcomes; o++) {
       if (!strobe[o]) continue;
       seen.outcome[o]++;

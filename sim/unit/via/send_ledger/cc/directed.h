@@ -12,7 +12,7 @@ class Hand : public Model {
   explicit Hand(const char* name) : Model(1), name_(name) {
     manual = true;
     top->drain_vi_i = kVis[6];
-    top->cpl_ready_i = top->ref_ready_i = top->async_ready_i = top->unhold_ready_i = 1;
+    top->cpl_ready_i = top->nak_ready_i = top->async_ready_i = top->unhold_ready_i = 1;
   }
 
   void Step(unsigned clocks = 1) {
@@ -616,10 +616,10 @@ void ReadRefused() {
   h.Led(kFail, 2, kMessages + 1, 101, false, kProtection);
   h.Step(100);
   h.WantErrors({}, "is reported when the first is acknowledged");
-  h.top->ref_ready_i = 0;
+  h.top->nak_ready_i = 0;
   h.Ack(2, 101);
-  h.Want(h.top->ref_valid_o && h.top->ref_number_o == 8 && h.top->ref_code_o == hvia::kAcknowledgeCodeRDMAProtection, "by the number of its request");
-  h.top->ref_ready_i = 1;
+  h.Want(h.top->nak_valid_o && h.top->nak_number_o == 8 && h.top->nak_code_o == hvia::kAcknowledgeCodeRDMAProtection, "by the number of its request");
+  h.top->nak_ready_i = 1;
   h.WantErrors({hvia::kAsyncErrorRDMAReadProtection}, "and here");
 }
 

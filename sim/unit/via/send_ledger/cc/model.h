@@ -198,9 +198,9 @@ class Model {
              top->cpl_status_o, top->cpl_length_o, top->cpl_write_o, cpl->vi, cpl->m->seq, cpl->status, cpl->length, cpl->write);
       }
     }
-    if (top->ref_valid_o != ref.has_value()) Fail("a NAK is %s", top->ref_valid_o ? "offered that must not be" : "missing");
-    if (ref && (top->ref_vi_o != ref->vi || top->ref_number_o != ref->number || top->ref_code_o != ref->code)) {
-      Fail("NAK of VI %u, number %u, code %u; want %u, %u, %u", top->ref_vi_o, top->ref_number_o, top->ref_code_o, ref->vi, ref->number, ref->code);
+    if (top->nak_valid_o != ref.has_value()) Fail("a NAK is %s", top->nak_valid_o ? "offered that must not be" : "missing");
+    if (ref && (top->nak_vi_o != ref->vi || top->nak_number_o != ref->number || top->nak_code_o != ref->code)) {
+      Fail("NAK of VI %u, number %u, code %u; want %u, %u, %u", top->nak_vi_o, top->nak_number_o, top->nak_code_o, ref->vi, ref->number, ref->code);
     }
     if (top->unhold_valid_o != unhold.has_value() || (unhold && top->unhold_vi_o != *unhold)) Fail("unhold is %d for VI %u", top->unhold_valid_o, top->unhold_vi_o);
     for (uint8_t x : kVis) {
@@ -221,7 +221,7 @@ class Model {
     if (top->stat_rewind_o != want.rewind) Fail("Rewind is %d, VI %u", top->stat_rewind_o, v);
     if (top->stat_retry_exhausted_o != want.exhausted) Fail("RetryExhausted is %d, VI %u", top->stat_retry_exhausted_o, v);
     if (top->stat_acknowledge_stray_o != want.stray) Fail("AcknowledgeStray is %d, VI %u", top->stat_acknowledge_stray_o, v);
-    if (top->stat_refusal_received_o != want.refused) Fail("NAKReceived is %d, VI %u", top->stat_refusal_received_o, v);
+    if (top->stat_nak_received_o != want.refused) Fail("NAKReceived is %d, VI %u", top->stat_nak_received_o, v);
     if (top->stat_read_response_o != want.response) Fail("ReadResponse is %d, VI %u", top->stat_read_response_o, v);
     CheckTrace(done && op == kOpReceive && top->rxl_op_i == hvia::kReceiveReportAcknowledge, v);
     if (top->led_ready_o != (done && op == kOpTransmit) || top->rxl_ready_o != (done && op == kOpReceive)) Fail("an engine is answered in the wrong clock");
@@ -245,7 +245,7 @@ class Model {
     }
     if (next_cpl) cpl = *next_cpl;
     next_cpl.reset();
-    if (top->ref_valid_o && top->ref_ready_i) {
+    if (top->nak_valid_o && top->nak_ready_i) {
       figures["refusals_sent"]++;
       ref.reset();
     }

@@ -108,7 +108,7 @@ class World : public Model {
     Engine();
     Receiver();
     top->cpl_ready_i = !rng.Chance(k.pressure, 4);
-    top->ref_ready_i = !rng.Chance(k.pressure, 4);
+    top->nak_ready_i = !rng.Chance(k.pressure, 4);
     top->async_ready_i = !rng.Chance(k.pressure, 4);
     top->unhold_ready_i = !rng.Chance(k.pressure, 4);
     top->alive_valid_i = rng.Chance(k.alive, 4096);
