@@ -151,7 +151,7 @@ void CardNode::Boot(Time start) {
   });
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
-  // RST# falls before the first clock. Until then flip-flops hold noise, except those of the time.
+  // RST# falls before the first clock. Until then flip-flops hold noise; only the time has a value.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
   top_->phy_link_n_i = 0;

@@ -56,7 +56,7 @@ std::string Hash(uint64_t v) {
   return b;
 }
 
-// Replaces what a message cannot show.
+// Replaces unprintable bytes.
 std::string FixedString(const uint8_t* p, size_t n) {
   std::string t(reinterpret_cast<const char*>(p), strnlen(reinterpret_cast<const char*>(p), n));
   for (char& c : t)

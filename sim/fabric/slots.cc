@@ -124,7 +124,7 @@ void Slots::Claim(Slot& s, const Owner& owner, const ThreadName& name, Time begi
   Put64(s.page, kBridgeSlotWaitStartOffset, static_cast<uint64_t>(begin));
   Put64(s.page, kBridgeSlotWaitDeadlineOffset, static_cast<uint64_t>(begin));
   Put64(s.page, kBridgeSlotWaitPeriodOffset, 1);
-  Put32(s.page, kBridgeSlotWaitSequenceOffset, 1);  // Abort is 0, which no wait has
+  Put32(s.page, kBridgeSlotWaitSequenceOffset, 1);  // not 0: 0 in Abort names no wait
   Store32(s.page, kBridgeSlotStateOffset, kBridgeStateWaiting);
 }
 

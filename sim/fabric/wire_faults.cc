@@ -192,7 +192,7 @@ WireFate WireFaults::Judge(int end, Time start, Time data, Time byte_time, const
         break;
       }
       case kWireFaultTruncate: {
-        // Without a given size, every second frame becomes a runt.
+        // Without a given size, about half of the frames become runts.
         const size_t limit = random.OneIn(2) ? std::min(whole, kMinFrame + kFcsBytes) : whole;
         shorten(r.bytes != 0 ? r.bytes : 1 + random.Below(limit - 1));
         break;

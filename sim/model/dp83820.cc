@@ -352,7 +352,7 @@ int64_t Dp83820::NextEvent() const {
     } else if (!f.cut) {
       int64_t byte = static_cast<int64_t>(f.bytes.size());
       if (tx_ == TxState::kRoom) byte = std::min(byte, std::max(Left(f) + TransmitHeld() + TransmitNeeds() - timing_.transmit_fifo, int64_t{0}));
-      // When a complete frame has left, or an incomplete one underruns.
+      // The time at which a complete frame has left, or an incomplete one underruns.
       next = std::min(next, f.start + head + byte * timing_.byte_time);
     }
   }
