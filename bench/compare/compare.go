@@ -273,10 +273,7 @@ func (c Config) captureOf(protocol string) string {
 // with the same wire. On an error it also returns the measurements so far.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "compare", err) }()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	hashes, err := rig.CheckoutHashes(c.Profile)
+	hashes, err := rig.Environment(c, c.Profile)
 	if err != nil {
 		return nil, err
 	}

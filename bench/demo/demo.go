@@ -23,10 +23,7 @@ import (
 // time. On an error it also returns the steps so far.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "demo", err) }()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	hashes, err := rig.CheckoutHashes(c.Profile)
+	hashes, err := rig.Environment(c, c.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -154,10 +154,7 @@ func (c Config) Validate() error {
 // outcome other than the expected one is not an error of Run.
 func Run(ctx context.Context, c Config) (_ *Matrix, err error) {
 	defer func() { err = rig.Stopped(ctx, "faults", err) }()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	hashes, err := rig.CheckoutHashes(c.Profile)
+	hashes, err := rig.Environment(c, c.Profile)
 	if err != nil {
 		return nil, err
 	}

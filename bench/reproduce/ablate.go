@@ -104,10 +104,7 @@ var variants = []variant{
 // the variants measured until then.
 func Ablate(ctx context.Context, c AblateConfig) (_ *report.Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "ablate", err) }()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	hashes, err := rig.CheckoutHashes(c.Profile)
+	hashes, err := rig.Environment(c, c.Profile)
 	if err != nil {
 		return nil, err
 	}

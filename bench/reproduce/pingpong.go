@@ -42,10 +42,7 @@ const (
 // error it returns what was measured until then.
 func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	defer func() { err = rig.Stopped(ctx, "reproduce", err) }()
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	hashes, err := rig.CheckoutHashes(c.Profile)
+	hashes, err := rig.Environment(c, c.Profile)
 	if err != nil {
 		return nil, err
 	}

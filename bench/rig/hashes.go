@@ -38,6 +38,14 @@ func CheckoutHashes(profile string) (report.Hashes, error) {
 	return CollectHashes(root, profile)
 }
 
+// Environment validates a configuration and returns the checkout's hashes.
+func Environment(c interface{ Validate() error }, profile string) (report.Hashes, error) {
+	if err := c.Validate(); err != nil {
+		return report.Hashes{}, err
+	}
+	return CheckoutHashes(profile)
+}
+
 // RTLHash is the first eight bytes of the SHA-256 over names and contents of
 // every SystemVerilog file under rtl/, in lexical order.
 func RTLHash(root string) (string, error) {
