@@ -16,8 +16,7 @@ import (
 var tooLong = map[string]struct{ reason, names string }{
 	"Go file": {"", ""},
 	"Go function": {"to be split into steps or a table", `
-		TestFreeMode TestHeldWireBetweenCards TestNeverTwice TestVirtualPrimitives busy
-		conversation isolation queueResize rig.cutOff speak traffic withdrawals`},
+`},
 	"module": {"cut when its per-VI bits move into RAM", `
 		gec rx_engine send_ledger tx_engine`},
 }

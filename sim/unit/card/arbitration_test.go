@@ -21,106 +21,136 @@ func wireBytes(d descriptor) int {
 	return int(d.length) + frames*(layout.HeaderBytes+params.WireFcsBytes+layout.MinFrame)
 }
 
+const (
+	busyPairs    = 4
+	busyEach     = 6 // messages of a pair in a round
+	busyReceives = 8 // of an end
+)
+
+// busyRound is the work of one round, by node.
+type busyRound struct {
+	ends           [busyPairs][2]*end
+	frames         [2][][]byte
+	count, ordered [2]int // messages, commands
+	took           [2]host.Time
+}
+
+func (e *end) busyBuffer() descriptor {
+	m := e.vi.m
+	return buffers(m.pieces(e.inbox, m.length(), 1+m.random.IntN(20))...)
+}
+
+// offer posts as many receives as messages can arrive, so that the presence of
+// one does not depend on timing.
+func (b *busyRound) offer(m *machine) {
+	for k := range b.ends {
+		e := b.ends[k][m.thread.ID().Node]
+		for len(e.vi.receive.posted) < busyReceives {
+			e.vi.postReceive(e.busyBuffer())
+		}
+	}
+	for len(m.receive.filled) < ringEntries/2 {
+		m.offer(layout.MaxFrame)
+	}
+}
+
+// rawFrames makes raw frames for a peer.
+func (m *machine) rawFrames(count int, peer *machine) (frames [][]byte) {
+	for range count {
+		f := make([]byte, layout.MinFrame+m.random.IntN(layout.MaxFrame-layout.MinFrame))
+		for i := range f {
+			f[i] = byte(m.random.Uint32())
+		}
+		copy(f, peer.mac[:])
+		layout.EthernetHeader(f).SetEtherType(layout.EtherTypeConnection)
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// busyText is a message of many segments for a peer's receives or its memory,
+// with no more frame bytes in flight than are left.
+func (e *end) busyText(peer *end, left int) descriptor {
+	m := e.vi.m
+	size := min(m.length(), max(0, left/2-layout.MinFrame))
+	d := buffers(m.pieces(e.source, size, 1+m.random.IntN(12))...)
+	if m.random.IntN(3) == 0 {
+		d = d.to(peer.target, m.random.IntN(endBytes-size+1))
+	}
+	if m.random.IntN(2) == 0 {
+		d = d.with(m.random.Uint32())
+	}
+	return d
+}
+
+// work posts messages with commands, register reads and raw frames among them.
+func (b *busyRound) work(m, peer *machine) {
+	n, begin := m.thread.ID().Node, m.thread.Now()
+	left, last := flight, uint32(0)
+	b.frames[n] = m.rawFrames(3, peer)
+	for _, f := range b.frames[n] {
+		left -= len(f) + params.WireFcsBytes
+	}
+	for i := range busyEach * busyPairs {
+		ends := b.ends[i%busyPairs]
+		e := ends[n]
+		d := e.busyText(ends[1-n], left)
+		if left -= wireBytes(d); left < 0 {
+			break
+		}
+		e.vi.post(d)
+		b.count[n]++
+		switch i {
+		case 1:
+			last = m.place(b.frames[n]...)
+		case 2, 9:
+			g := m.register(m.random.IntN(pageBytes), 3*pageBytes, 9, false)
+			m.withdraw(g)
+			m.release(g)
+			b.ordered[n] += 2
+		case 4, 12:
+			m.do(layout.CommandOpcodeNop, layout.CommandStatusDone, nil)
+			b.ordered[n]++
+		}
+		for range m.random.IntN(6) {
+			m.counter(exact[m.random.IntN(len(exact))])
+		}
+		if m.random.IntN(3) == 0 {
+			e.vi.postReceive(e.busyBuffer())
+		}
+	}
+	m.finish()
+	m.sentRaw(last)
+	b.took[n] = m.thread.Now() - begin
+}
+
 // busy keeps all engines of both cards busy at once: sends and RDMA writes of
 // many segments both ways, receives of many segments, raw frames both ways,
 // commands, doorbells, reads of registers. The checkers hold each requester of
 // the bus to its bound; here everything must complete and be right.
 func busy(rounds uint64) func(r *rig) {
 	return func(r *rig) {
-		const pairs, each, waiting = 4, 6, 8
-		var ends [pairs][2]*end
+		var ends [busyPairs][2]*end
 		for i := range ends {
 			ends[i] = r.converse([2]uint8{uint8(60 + i), uint8(160 + i)}, [2]uint16{uint16(61 + i), uint16(71 + i)})
 		}
-		buffer := func(e *end) descriptor {
-			m := e.vi.m
-			return buffers(m.pieces(e.inbox, m.length(), 1+m.random.IntN(20))...)
-		}
 		messages, raws, commands, longest := 0, 0, 0, host.Time(0)
 		for range rounds {
-			var frames [2][][]byte
-			var count, ordered [2]int
-			var took [2]host.Time
-			// As many as messages can arrive, so that the presence of one does
-			// not depend on timing.
-			r.both(func(m *machine) {
-				for k := range ends {
-					e := ends[k][m.thread.ID().Node]
-					for len(e.vi.receive.posted) < waiting {
-						e.vi.postReceive(buffer(e))
-					}
-				}
-				for len(m.receive.filled) < ringEntries/2 {
-					m.offer(layout.MaxFrame)
-				}
-			})
-			r.both(func(m *machine) {
-				n, begin := m.thread.ID().Node, m.thread.Now()
-				left := flight
-				for range 3 {
-					f := make([]byte, layout.MinFrame+m.random.IntN(layout.MaxFrame-layout.MinFrame))
-					for i := range f {
-						f[i] = byte(m.random.Uint32())
-					}
-					copy(f, r.node[1-n].mac[:])
-					layout.EthernetHeader(f).SetEtherType(layout.EtherTypeConnection)
-					frames[n] = append(frames[n], f)
-					left -= len(f) + params.WireFcsBytes
-				}
-				last := uint32(0)
-				for i := range each * pairs {
-					k := i % pairs
-					e := ends[k][n]
-					size := min(m.length(), max(0, left/2-layout.MinFrame))
-					d := buffers(m.pieces(e.source, size, 1+m.random.IntN(12))...)
-					if m.random.IntN(3) == 0 {
-						d = d.to(ends[k][1-n].target, m.random.IntN(endBytes-size+1))
-					}
-					if m.random.IntN(2) == 0 {
-						d = d.with(m.random.Uint32())
-					}
-					if left -= wireBytes(d); left < 0 {
-						break
-					}
-					e.vi.post(d)
-					count[n]++
-					switch i {
-					case 1:
-						last = m.place(frames[n]...)
-					case 2, 9:
-						g := m.register(m.random.IntN(pageBytes), 3*pageBytes, 9, false)
-						m.withdraw(g)
-						m.release(g)
-						ordered[n] += 2
-					case 4, 12:
-						m.do(layout.CommandOpcodeNop, layout.CommandStatusDone, nil)
-						ordered[n]++
-					}
-					for range m.random.IntN(6) {
-						m.counter(exact[m.random.IntN(len(exact))])
-					}
-					if m.random.IntN(3) == 0 {
-						e.vi.postReceive(buffer(e))
-					}
-				}
-				m.finish()
-				m.sentRaw(last)
-				took[n] = m.thread.Now() - begin
-			})
+			b := &busyRound{ends: ends}
+			r.both(b.offer)
+			r.both(func(m *machine) { b.work(m, r.node[1-m.thread.ID().Node]) })
 			r.settle()
 			for n, m := range r.node {
-				messages, commands = messages+count[n], commands+ordered[n]
-				longest = max(longest, took[n])
-				for _, f := range frames[1-n] {
+				messages, commands = messages+b.count[n], commands+b.ordered[n]
+				longest = max(longest, b.took[n])
+				for _, f := range b.frames[1-n] {
 					if m.seeRaw(f) {
 						raws++
 					}
 				}
 			}
 			r.carry()
-			r.both((*machine).verifyMemory)
-			r.both((*machine).verifyErrors)
-			r.both((*machine).verifyCounters)
+			r.verify()
 		}
 		if raws == 0 {
 			fail("no raw frame was stored")

@@ -198,97 +198,120 @@ var troubles = []trouble{
 
 const streamIndex = 3 // of the VI that must not be affected
 
-// isolation is a stream of messages both ways between two VIs, beside a fault
-// on two others. It records the outcome of the stream: every status, every
-// length, immediate data and all bytes of its memory.
+const streamMessages = 3 // of a node in a round
+
+// calmStream is messages both ways between two VIs and their outcome: every
+// status, every length, immediate data and all bytes of their memory.
+type calmStream struct {
+	*rig
+	ends  [2]*end
+	own   *rand.Rand // separate random numbers: the stream is the same in each run
+	lines []string
+}
+
+// scramble fills the memory of the stream.
+func (x *calmStream) scramble(m *machine) {
+	e := x.ends[m.thread.ID().Node]
+	random := rand.New(rand.NewPCG(7, uint64(m.thread.ID().Node)))
+	for _, g := range []*region{e.source, e.inbox, e.target} {
+		b := make([]byte, g.length)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		g.fill(0, b)
+	}
+}
+
+// messages draws the messages of a round and the buffers for them, by node.
+func (x *calmStream) messages() (say, hear [2][streamMessages]descriptor) {
+	own, ends := x.own, x.ends
+	for n := range 2 {
+		at := 0
+		for i := range streamMessages {
+			size := []int{0, 1, 64, 1472, 1473, 2900}[own.IntN(6)]
+			room := size
+			switch own.IntN(5) {
+			case 0:
+				room = size / 2 // this one is too long, and reports it
+			case 1:
+				room = size + 9
+			}
+			cut, from := own.IntN(size+1), own.IntN(3000)
+			say[n][i] = buffers(ends[n].source.part(from, cut), ends[n].source.part(from+3000, size-cut), ends[n].source.part(0, 0))
+			if own.IntN(3) == 0 {
+				say[n][i] = say[n][i].to(ends[1-n].target, 3000*i+own.IntN(50))
+			}
+			if own.IntN(2) == 0 {
+				say[n][i] = say[n][i].with(own.Uint32())
+			}
+			hear[1-n][i] = buffers(ends[1-n].inbox.part(at, room/3), ends[1-n].inbox.part(at+room/3, room-room/3))
+			at += room
+		}
+	}
+	return say, hear
+}
+
+// round is one round of the stream beside a fault on the pair y.
+func (x *calmStream) round(k uint64, what trouble, y [2]*end) {
+	var sends, receives [2][]*posted
+	say, hear := x.messages()
+	x.both(func(m *machine) {
+		n := m.thread.ID().Node
+		for _, d := range hear[n] {
+			receives[n] = append(receives[n], x.ends[n].vi.postReceive(d))
+		}
+	})
+	if what.prepare != nil {
+		what.prepare(x.rig, y)
+	}
+	x.both(func(m *machine) {
+		n := m.thread.ID().Node
+		for i, d := range say[n] {
+			sends[n] = append(sends[n], x.ends[n].vi.post(d))
+			if what.post != nil && i == 1 {
+				what.post(x.rig, y, m)
+			}
+		}
+		m.finish()
+	})
+	x.settle()
+	if what.after != nil {
+		what.after(x.rig, y)
+	}
+	x.carry()
+	x.both((*machine).verifyMemory)
+	x.both((*machine).verifyErrors)
+	for n := range 2 {
+		for i, s := range sends[n] {
+			p := receives[n][i]
+			x.lines = append(x.lines, fmt.Sprintf("round %d, node %d, message %d: sent %#x, %d bytes; received %#x, %d bytes, immediate %#x",
+				k, n, i, s.statusWord(), s.lengthWord(), p.statusWord(), p.lengthWord(), p.word(layout.DescriptorImmediateDataOffset)))
+		}
+		for _, g := range []*region{x.ends[n].inbox, x.ends[n].target} {
+			x.lines = append(x.lines, fmt.Sprintf("round %d, node %d: memory %x", k, n, sha256.Sum256(g.bytes(0, g.length))))
+		}
+	}
+	// Unused receives are flushed, so that each round starts alike.
+	x.both(func(m *machine) {
+		v := x.ends[m.thread.ID().Node].vi
+		v.disconnect()
+		v.flushed()
+	})
+	x.connect(x.ends[0].vi, x.ends[1].vi)
+}
+
+// isolation is a stream beside a fault on two other VIs. It sets lines to the
+// stream's outcome.
 func isolation(what trouble, rounds uint64, lines *[]string) func(r *rig) {
 	return func(r *rig) {
-		x := r.converse([2]uint8{streamIndex, streamIndex}, [2]uint16{50, 51})
+		x := &calmStream{rig: r, own: rand.New(rand.NewPCG(unit.Seed(r.t), 99))}
+		x.ends = r.converse([2]uint8{streamIndex, streamIndex}, [2]uint16{50, 51})
 		y := r.converse([2]uint8{streamIndex + 1, streamIndex - 1}, [2]uint16{52, 53})
-		// Separate random numbers: the stream is the same in each run.
-		own := rand.New(rand.NewPCG(unit.Seed(r.t), 99))
-		r.both(func(m *machine) {
-			e := x[m.thread.ID().Node]
-			random := rand.New(rand.NewPCG(7, uint64(m.thread.ID().Node)))
-			for _, g := range []*region{e.source, e.inbox, e.target} {
-				b := make([]byte, g.length)
-				for i := range b {
-					b[i] = byte(random.Uint32())
-				}
-				g.fill(0, b)
-			}
-		})
+		r.both(x.scramble)
 		for k := range rounds {
-			const messages = 3
-			var sends, receives [2][]*posted
-			var say, hear [2][messages]descriptor
-			for n := range 2 {
-				at := 0
-				for i := range messages {
-					size := []int{0, 1, 64, 1472, 1473, 2900}[own.IntN(6)]
-					room := size
-					switch own.IntN(5) {
-					case 0:
-						room = size / 2 // this one is too long, and reports it
-					case 1:
-						room = size + 9
-					}
-					cut, from := own.IntN(size+1), own.IntN(3000)
-					say[n][i] = buffers(x[n].source.part(from, cut), x[n].source.part(from+3000, size-cut), x[n].source.part(0, 0))
-					if own.IntN(3) == 0 {
-						say[n][i] = say[n][i].to(x[1-n].target, 3000*i+own.IntN(50))
-					}
-					if own.IntN(2) == 0 {
-						say[n][i] = say[n][i].with(own.Uint32())
-					}
-					hear[1-n][i] = buffers(x[1-n].inbox.part(at, room/3), x[1-n].inbox.part(at+room/3, room-room/3))
-					at += room
-				}
-			}
-			r.both(func(m *machine) {
-				n := m.thread.ID().Node
-				for i := range messages {
-					receives[n] = append(receives[n], x[n].vi.postReceive(hear[n][i]))
-				}
-			})
-			if what.prepare != nil {
-				what.prepare(r, y)
-			}
-			r.both(func(m *machine) {
-				n := m.thread.ID().Node
-				for i := range messages {
-					sends[n] = append(sends[n], x[n].vi.post(say[n][i]))
-					if what.post != nil && i == 1 {
-						what.post(r, y, m)
-					}
-				}
-				m.finish()
-			})
-			r.settle()
-			if what.after != nil {
-				what.after(r, y)
-			}
-			r.carry()
-			r.both((*machine).verifyMemory)
-			r.both((*machine).verifyErrors)
-			for n := range 2 {
-				for i := range messages {
-					s, p := sends[n][i], receives[n][i]
-					*lines = append(*lines, fmt.Sprintf("round %d, node %d, message %d: sent %#x, %d bytes; received %#x, %d bytes, immediate %#x",
-						k, n, i, s.statusWord(), s.lengthWord(), p.statusWord(), p.lengthWord(), p.word(layout.DescriptorImmediateDataOffset)))
-				}
-				for _, g := range []*region{x[n].inbox, x[n].target} {
-					*lines = append(*lines, fmt.Sprintf("round %d, node %d: memory %x", k, n, sha256.Sum256(g.bytes(0, g.length))))
-				}
-			}
-			// Unused receives are flushed, so that each round starts alike.
-			r.both(func(m *machine) {
-				v := x[m.thread.ID().Node].vi
-				v.disconnect()
-				v.flushed()
-			})
-			r.connect(x[0].vi, x[1].vi)
+			x.round(k, what, y)
 		}
+		*lines = x.lines
 	}
 }
 

@@ -231,6 +231,82 @@ func TestOutageLongerThanWindow(t *testing.T) {
 	})
 }
 
+// once is a stream of numbered messages and how often each of them came.
+type once struct {
+	times  []int
+	behind int // messages that came behind a newer one
+}
+
+const onceHeld = host.Millisecond // longer than a frame is delayed
+
+func (x *once) send(t *host.Thread, h *driver.Host) error {
+	const burst = 150
+	e, d, err := endpointWith(t, h, 1)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(e.Dial(t, vipl.At(1, "twice"), host.Second), t.Barrier(1, 2)); err != nil {
+		return err
+	}
+	for i := range x.times {
+		if err := d[0].SetSend(e.Buffer.Segment(0, 4)); err != nil {
+			return err
+		}
+		d[0].AttachImmediate(uint32(i))
+		if err := e.VI.PostSend(t, d[0]); err != nil {
+			return err
+		}
+		if _, err := e.VI.SendWait(t, host.Second); err != nil {
+			return err
+		}
+		if i%burst == burst-1 { // delayed frames continue
+			if err := t.Sleep(onceHeld); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(t.Barrier(2, 2), e.Close(t))
+}
+
+func (x *once) receive(t *host.Thread, h *driver.Host) error {
+	e, ds, err := endpointWith(t, h, 64)
+	if err != nil {
+		return err
+	}
+	post := func(d *vipl.Descriptor) error {
+		return errors.Join(d.SetReceive(e.Buffer.Segment(0, 4)), e.VI.PostRecv(t, d))
+	}
+	for _, d := range ds {
+		if err := post(d); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(e.Accept(t, "twice", host.Second), t.Barrier(1, 2)); err != nil {
+		return err
+	}
+	for last := -1; ; {
+		d, err := e.VI.RecvWait(t, 3*onceHeld)
+		if errors.Is(err, vipl.ErrTimeout) {
+			return errors.Join(t.Barrier(2, 2), e.Close(t))
+		}
+		if err != nil {
+			return err
+		}
+		i, ok := d.Immediate()
+		if !ok || int(i) >= len(x.times) {
+			return fmt.Errorf("a message with immediate data %d, %v", i, ok)
+		}
+		x.times[i]++
+		if int(i) < last {
+			x.behind++
+		}
+		last = int(i)
+		if err := post(d); err != nil {
+			return err
+		}
+	}
+}
+
 // A lossy link that drops, duplicates and reorders delivers no message twice at
 // the unreliable level, even if it delays a run of frames long enough to reset
 // the number.
@@ -246,79 +322,16 @@ func TestNeverTwice(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			const limit, burst, held = host.Second, 150, host.Millisecond
-			times, behind, last := make([]int, count), 0, -1
+			x := once{times: make([]int, count)}
 			err = fabric.Run(ctx, fabric.RunConfig{Fabric: sim.Config{Faults: f}},
-				fabric.Program{Node: 0, Name: "sender", Main: func(t *host.Thread, h *driver.Host) error {
-					e, d, err := endpointWith(t, h, 1)
-					if err != nil {
-						return err
-					}
-					if err := errors.Join(e.Dial(t, vipl.At(1, "twice"), limit), t.Barrier(1, 2)); err != nil {
-						return err
-					}
-					for i := range count {
-						if err := d[0].SetSend(e.Buffer.Segment(0, 4)); err != nil {
-							return err
-						}
-						d[0].AttachImmediate(uint32(i))
-						if err := e.VI.PostSend(t, d[0]); err != nil {
-							return err
-						}
-						if _, err := e.VI.SendWait(t, limit); err != nil {
-							return err
-						}
-						if i%burst == burst-1 { // delayed frames continue
-							if err := t.Sleep(held); err != nil {
-								return err
-							}
-						}
-					}
-					return errors.Join(t.Barrier(2, 2), e.Close(t))
-				}},
-				fabric.Program{Node: 1, Name: "receiver", Main: func(t *host.Thread, h *driver.Host) error {
-					e, ds, err := endpointWith(t, h, 64)
-					if err != nil {
-						return err
-					}
-					for _, d := range ds {
-						if err := errors.Join(d.SetReceive(e.Buffer.Segment(0, 4)), e.VI.PostRecv(t, d)); err != nil {
-							return err
-						}
-					}
-					if err := errors.Join(e.Accept(t, "twice", limit), t.Barrier(1, 2)); err != nil {
-						return err
-					}
-					for {
-						d, err := e.VI.RecvWait(t, 3*held)
-						if errors.Is(err, vipl.ErrTimeout) {
-							break
-						}
-						if err != nil {
-							return err
-						}
-						i, ok := d.Immediate()
-						if !ok || int(i) >= count {
-							return fmt.Errorf("a message with immediate data %d, %v", i, ok)
-						}
-						times[i]++
-						if int(i) < last {
-							behind++
-						}
-						last = int(i)
-						if err := errors.Join(d.SetReceive(e.Buffer.Segment(0, 4)), e.VI.PostRecv(t, d)); err != nil {
-							return err
-						}
-					}
-					return errors.Join(t.Barrier(2, 2), e.Close(t))
-				}})
+				fabric.Program{Node: 0, Name: "sender", Main: x.send}, fabric.Program{Node: 1, Name: "receiver", Main: x.receive})
 			require.NoError(t, err)
 			came := 0
-			for i, n := range times {
+			for i, n := range x.times {
 				require.LessOrEqual(t, n, 1, "message %d came %d times", i, n)
 				came += n
 			}
-			t.Logf("%d of %d messages came, %d of them behind a newer one", came, count, behind)
+			t.Logf("%d of %d messages came, %d of them behind a newer one", came, count, x.behind)
 			if faults == "duplicate=20%" || faults == "duplicate=100%" {
 				require.Equal(t, count, came)
 			}

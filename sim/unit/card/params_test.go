@@ -3,8 +3,6 @@
 package card_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +11,7 @@ import (
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim"
+	"hvia/sim/unit/internal/unit"
 )
 
 // span returns the time from the first event of a kind to the next event of
@@ -20,17 +19,14 @@ import (
 // parameters. With this seed no other access delays the measured one.
 func span(t *testing.T, values map[string]int64, from, to layout.TraceEvent, toNode uint8) host.Time {
 	t.Helper()
-	trace := filepath.Join(t.TempDir(), "trace")
-	runEcho(t, 1, 1, 10*host.Microsecond, sim.Config{Params: values, Arguments: []string{"--trace", trace}})
-	b, err := os.ReadFile(trace)
-	require.NoError(t, err)
+	records := unit.NewRecords(t)
+	runEcho(t, 1, 1, 10*host.Microsecond, sim.Config{Params: values, Arguments: records.Arguments()})
 	var start, end host.Time
-	for ; len(b) > 0 && end == 0; b = b[layout.TraceRecordSize:] {
-		r := layout.TraceRecord(b[:layout.TraceRecordSize])
+	for _, r := range records.Trace(t) {
 		switch e := layout.TraceEvent(r.Event()); {
 		case e == from && start == 0 && r.Node() == 0:
 			start = host.Time(r.Time())
-		case e == to && start != 0 && r.Node() == toNode:
+		case e == to && start != 0 && end == 0 && r.Node() == toNode:
 			end = host.Time(r.Time())
 		}
 	}

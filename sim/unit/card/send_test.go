@@ -183,122 +183,165 @@ func (m *machine) spoil(d *descriptor, receive bool) {
 	}
 }
 
+const conversationPairs = 2
+
+// conversed is the state of a conversation.
+type conversed struct {
+	*rig
+	ends [conversationPairs][2]*end
+	// Send descriptors flushed, those of them after some frames, and receive
+	// descriptors on the card that lost their memory.
+	flushed, partial, stale int
+}
+
+// post posts some receives, some of them with errors.
+func (x *conversed) post(m *machine) {
+	for k := range x.ends {
+		e := x.ends[k][m.thread.ID().Node]
+		for range m.random.IntN(6) {
+			d := e.buffer()
+			if m.random.IntN(6) == 0 {
+				m.spoil(&d, true)
+			}
+			if _, _, ok := e.vi.receive.room(d); ok && len(e.vi.receive.posted) < 8 {
+				e.vi.postReceive(d)
+			}
+		}
+	}
+}
+
+// say posts some sends, some of them with errors, and waits.
+func (x *conversed) say(m *machine) {
+	n := m.thread.ID().Node
+	for range 2 * conversationPairs { // each can be two asynchronous errors at the peer
+		ends := x.ends[m.random.IntN(conversationPairs)]
+		e := ends[n]
+		d := e.text(ends[1-n])
+		if m.random.IntN(5) == 0 {
+			m.spoil(&d, false)
+		}
+		if _, _, ok := e.vi.send.room(d); ok {
+			e.vi.post(d)
+		}
+	}
+	m.finish()
+}
+
+func (x *conversed) exchange() {
+	x.both(x.say)
+	x.settle()
+	x.carry()
+}
+
+// loseMemory withdraws the memory of receives while they name it: their buffers
+// or their descriptors.
+func (x *conversed) loseMemory(ends [2]*end, mayBeInbox bool) {
+	n := x.random.IntN(2)
+	e := ends[n]
+	inbox := mayBeInbox && x.random.IntN(2) == 0
+	x.on(n, func(m *machine) {
+		if inbox {
+			m.withdraw(e.inbox)
+			m.release(e.inbox)
+			e.inbox = m.register(m.random.IntN(pageBytes), endBytes, e.vi.tag, false)
+			return
+		}
+		if e.vi.head != nil {
+			x.stale++
+		}
+		m.withdraw(e.vi.receive.region)
+		m.suspend(e.vi.receive.region)
+	})
+	x.exchange()
+	if inbox {
+		return
+	}
+	old := e.vi.receive.region
+	x.reconnect(ends, func(m *machine) {
+		if m == e.vi.m {
+			m.resume(old)
+			m.release(old)
+			e.vi.receive.region, e.vi.receive.at = m.register(0, endQueueBytes, e.vi.tag, false), 0
+		}
+	}, nil)
+}
+
+// leave disconnects one side in the middle of its work.
+func (x *conversed) leave(ends [2]*end) {
+	n := x.random.IntN(2)
+	e, peer := ends[n], ends[1-n]
+	// An open message: its segments end too soon.
+	x.on(1-n, func(m *machine) {
+		d := buffers(m.pieces(peer.source, longestText, 3)...)
+		if m.random.IntN(2) == 0 {
+			d = d.to(e.target, 0)
+		}
+		if m.random.IntN(2) == 0 {
+			d = d.with(5)
+		}
+		d.length += layout.MaxPayload
+		peer.vi.post(d)
+		peer.vi.finish()
+	})
+	x.settle()
+	x.carry()
+	x.both((*machine).verifyErrors)
+	x.on(n, func(m *machine) {
+		for range 2 + m.random.IntN(8) {
+			d := e.text(peer)
+			if _, _, ok := e.vi.send.room(d); ok {
+				e.vi.post(d)
+			}
+		}
+		m.sleep(host.Time(m.random.Int64N(int64(150 * host.Microsecond))))
+		e.vi.disconnect()
+	})
+	x.settle()
+	f, p := e.vi.cut()
+	x.flushed, x.partial = x.flushed+f, x.partial+p
+	e.vi.flushed()
+	x.reconnect(ends, nil, e.vi)
+}
+
+// covered requires of a long conversation that it met everything.
+func (x *conversed) covered(rounds uint64) {
+	x.t.Logf("%d send descriptors flushed, %d of them after some frames; %d receive descriptors on the card lost their memory", x.flushed, x.partial, x.stale)
+	for _, c := range []layout.Counter{
+		layout.CounterReceiveFrame, layout.CounterReceiveProtection, layout.CounterReceiveAborted, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
+		layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterDescriptorFlushed, layout.CounterDescriptorError,
+		layout.CounterTransmitAborted, layout.CounterCompletionError, layout.CounterDescriptorBad,
+	} {
+		n := x.node[0].counts[c] + x.node[1].counts[c]
+		x.t.Logf("%v: %d", c, n)
+		if rounds >= 100 && n == 0 {
+			fail("the conversation did not cover %v: it came %d times", c, n)
+		}
+	}
+	if rounds >= 100 && (x.flushed == 0 || x.partial == 0 || x.stale == 0) {
+		fail("%d send descriptors were flushed, %d of them after some frames, %d receive descriptors were stale: one of these is missing", x.flushed, x.partial, x.stale)
+	}
+}
+
 // conversation is messages both ways on some pairs of VIs, with all possible
 // errors of a send or a receive. Whenever all is settled everything is
 // compared.
 func conversation(rounds uint64) func(r *rig) {
 	return func(r *rig) {
-		const pairs = 2
-		var ends [pairs][2]*end
-		for i := range ends {
-			ends[i] = r.converse([2]uint8{uint8(30 + i), uint8(200 + i)}, [2]uint16{uint16(21 + i), uint16(31 + i)})
+		x := &conversed{rig: r}
+		for i := range x.ends {
+			x.ends[i] = r.converse([2]uint8{uint8(30 + i), uint8(200 + i)}, [2]uint16{uint16(21 + i), uint16(31 + i)})
 		}
-		flushed, partial, stale := 0, 0, 0
 		for i := range rounds {
-			post := func(m *machine) {
-				for k := range ends {
-					e := ends[k][m.thread.ID().Node]
-					for range m.random.IntN(6) {
-						d := e.buffer()
-						if m.random.IntN(6) == 0 {
-							m.spoil(&d, true)
-						}
-						if _, _, ok := e.vi.receive.room(d); ok && len(e.vi.receive.posted) < 8 {
-							e.vi.postReceive(d)
-						}
-					}
-				}
-			}
-			r.both(post)
-			send := func(m *machine) {
-				n := m.thread.ID().Node
-				for range 2 * pairs { // each can be two asynchronous errors at the peer
-					k := m.random.IntN(pairs)
-					e := ends[k][n]
-					d := e.text(ends[k][1-n])
-					if m.random.IntN(5) == 0 {
-						m.spoil(&d, false)
-					}
-					if _, _, ok := e.vi.send.room(d); ok {
-						e.vi.post(d)
-					}
-				}
-				m.finish()
-			}
-			k := r.random.IntN(pairs)
+			r.both(x.post)
+			ends := x.ends[r.random.IntN(conversationPairs)]
 			kind := r.random.IntN(9)
-			if i%16 == 0 {
-				kind = 0
-			}
-			switch kind {
+			switch {
+			case i%16 == 0 || kind == 0:
+				x.loseMemory(ends, i%16 != 0)
+			case kind <= 2:
+				x.leave(ends)
 			default:
-				r.both(send)
-				r.settle()
-				r.carry()
-			case 0: // memory goes while receives name it
-				n := r.random.IntN(2)
-				e := ends[k][n]
-				inbox := i%16 != 0 && r.random.IntN(2) == 0
-				r.on(n, func(m *machine) {
-					if inbox {
-						m.withdraw(e.inbox)
-						m.release(e.inbox)
-						e.inbox = m.register(m.random.IntN(pageBytes), endBytes, e.vi.tag, false)
-						return
-					}
-					if e.vi.head != nil {
-						stale++
-					}
-					m.withdraw(e.vi.receive.region)
-					m.suspend(e.vi.receive.region)
-				})
-				r.both(send)
-				r.settle()
-				r.carry()
-				if !inbox {
-					old := e.vi.receive.region
-					r.reconnect(ends[k], func(m *machine) {
-						if m == e.vi.m {
-							m.resume(old)
-							m.release(old)
-							e.vi.receive.region, e.vi.receive.at = m.register(0, endQueueBytes, e.vi.tag, false), 0
-						}
-					}, nil)
-				}
-			case 1, 2: // one side leaves in the middle of its work
-				n := r.random.IntN(2)
-				e, peer := ends[k][n], ends[k][1-n]
-				// An open message: its segments end too soon.
-				r.on(1-n, func(m *machine) {
-					d := buffers(m.pieces(peer.source, longestText, 3)...)
-					if m.random.IntN(2) == 0 {
-						d = d.to(e.target, 0)
-					}
-					if m.random.IntN(2) == 0 {
-						d = d.with(5)
-					}
-					d.length += layout.MaxPayload
-					peer.vi.post(d)
-					peer.vi.finish()
-				})
-				r.settle()
-				r.carry()
-				r.both((*machine).verifyErrors)
-				r.on(n, func(m *machine) {
-					for range 2 + m.random.IntN(8) {
-						d := e.text(peer)
-						if _, _, ok := e.vi.send.room(d); ok {
-							e.vi.post(d)
-						}
-					}
-					m.sleep(host.Time(m.random.Int64N(int64(150 * host.Microsecond))))
-					e.vi.disconnect()
-				})
-				r.settle()
-				f, p := e.vi.cut()
-				flushed, partial = flushed+f, partial+p
-				e.vi.flushed()
-				r.reconnect(ends[k], nil, e.vi)
+				x.exchange()
 			}
 			r.both((*machine).verifyMemory)
 			r.both((*machine).verifyErrors)
@@ -306,21 +349,7 @@ func conversation(rounds uint64) func(r *rig) {
 				r.both((*machine).verifyCounters)
 			}
 		}
-		r.t.Logf("%d send descriptors flushed, %d of them after some frames; %d receive descriptors on the card lost their memory", flushed, partial, stale)
-		for _, c := range []layout.Counter{
-			layout.CounterReceiveFrame, layout.CounterReceiveProtection, layout.CounterReceiveAborted, layout.CounterReceiveQueueEmpty, layout.CounterReceiveDropped,
-			layout.CounterReceiveLength, layout.CounterReceiveDescriptorError, layout.CounterReceiveMessage, layout.CounterDescriptorFlushed, layout.CounterDescriptorError,
-			layout.CounterTransmitAborted, layout.CounterCompletionError, layout.CounterDescriptorBad,
-		} {
-			n := r.node[0].counts[c] + r.node[1].counts[c]
-			r.t.Logf("%v: %d", c, n)
-			if rounds >= 100 && n == 0 {
-				fail("the conversation did not cover %v: it came %d times", c, n)
-			}
-		}
-		if rounds >= 100 && (flushed == 0 || partial == 0 || stale == 0) {
-			fail("%d send descriptors were flushed, %d of them after some frames, %d receive descriptors were stale: one of these is missing", flushed, partial, stale)
-		}
+		x.covered(rounds)
 	}
 }
 

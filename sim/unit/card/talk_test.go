@@ -87,6 +87,15 @@ func (x *talk) say(operations ...operation) {
 	}
 }
 
+// sayAll posts rounds of all operations, each in any order.
+func (x *talk) sayAll(rounds int) {
+	for range rounds {
+		for _, k := range x.from.m.random.Perm(len(everyOperation)) {
+			x.say(everyOperation[k])
+		}
+	}
+}
+
 // await waits until all of them are complete, on the sender's thread.
 func (x *talk) await() {
 	for _, o := range x.from.reliable.own {

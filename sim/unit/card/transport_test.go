@@ -27,11 +27,7 @@ func (r *rig) exchange(x [2]*talk, rounds int) {
 	r.both(func(m *machine) { x[1-m.thread.ID().Node].ready(rounds) })
 	r.both(func(m *machine) {
 		out := x[m.thread.ID().Node]
-		for range rounds {
-			for _, k := range m.random.Perm(len(everyOperation)) {
-				out.say(everyOperation[k])
-			}
-		}
+		out.sayAll(rounds)
 		out.await()
 	})
 	r.settle()
@@ -119,11 +115,7 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	var struck host.Time
 	r.both(func(m *machine) {
 		n := m.thread.ID().Node
-		for range rounds {
-			for _, k := range m.random.Perm(len(everyOperation)) {
-				x[n].say(everyOperation[k])
-			}
-		}
+		x[n].sayAll(rounds)
 		if n != node {
 			return
 		}
@@ -149,39 +141,7 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 			m.fail("RetryExhausted is %d", n)
 		}
 		m.sleep(host.Millisecond)
-		own, well := out.from.reliable.own, 0
-		for well < len(own) && own[well].p.statusWord() == own[well].p.ended(0) {
-			well++
-		}
-		if well == len(own) {
-			m.fail("the stream of %d messages was over when its peer was reset", well)
-		}
-		// The oldest incomplete one: a read owns its buffers until the
-		// disconnect.
-		failed := own[well]
-		if !failed.p.done() && !failed.read {
-			m.fail("message %d has not ended, and the connection is given up", well)
-		}
-		for i, o := range own[well+1:] {
-			if o.p.done() {
-				m.fail("message %d behind one that failed ended with %#x before the disconnect", well+1+i, o.p.statusWord())
-			}
-		}
-		out.from.disconnect()
-		if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
-			m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
-		}
-		// Behind a read, and no other request, there may be acknowledged
-		// requests.
-		acknowledged := failed.read
-		for i, o := range own[well+1:] {
-			switch status := o.p.statusWord(); {
-			case status == o.p.ended(layout.DescriptorStatusFlushedMask):
-				acknowledged = acknowledged && o.read
-			case status != o.p.ended(0) || !acknowledged || o.read:
-				m.fail("message %d ended with %#x at the disconnect, behind message %d that failed", well+1+i, status, well)
-			}
-		}
+		out.brokenOff()
 		m.awaitQuiet()
 		// Only the card knows what it did with the peer's messages before its
 		// reset.
@@ -197,6 +157,44 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	r.exchange(y, 3)
 	r.verify()
 	r.both(func(m *machine) { m.reset(); m.start() })
+}
+
+// brokenOff disconnects the sender of a stream that was given up and checks how
+// its messages ended.
+func (x *talk) brokenOff() {
+	m, own, well := x.from.m, x.from.reliable.own, 0
+	for well < len(own) && own[well].p.statusWord() == own[well].p.ended(0) {
+		well++
+	}
+	if well == len(own) {
+		m.fail("the stream of %d messages was over when its peer was reset", well)
+	}
+	// The oldest incomplete one: a read owns its buffers until the
+	// disconnect.
+	failed := own[well]
+	if !failed.p.done() && !failed.read {
+		m.fail("message %d has not ended, and the connection is given up", well)
+	}
+	for i, o := range own[well+1:] {
+		if o.p.done() {
+			m.fail("message %d behind one that failed ended with %#x before the disconnect", well+1+i, o.p.statusWord())
+		}
+	}
+	x.from.disconnect()
+	if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
+		m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
+	}
+	// Behind a read, and no other request, there may be acknowledged
+	// requests.
+	acknowledged := failed.read
+	for i, o := range own[well+1:] {
+		switch status := o.p.statusWord(); {
+		case status == o.p.ended(layout.DescriptorStatusFlushedMask):
+			acknowledged = acknowledged && o.read
+		case status != o.p.ended(0) || !acknowledged || o.read:
+			m.fail("message %d ended with %#x at the disconnect, behind message %d that failed", well+1+i, status, well)
+		}
+	}
 }
 
 // A full completion queue loses entries, counts and reports each of them, and
@@ -270,91 +268,101 @@ func TestCompletionQueueResize(t *testing.T) {
 	mustPlay(t, config{}, queueResize((unit.Sizes{Normal: 12, Long: 500}).Pick()))
 }
 
+const (
+	resizePairs  = 3
+	resizeRounds = 2
+)
+
+// resizing is pairs of VIs whose completion queues are resized.
+type resizing struct {
+	*rig
+	queue   [2]*completionQueue
+	all     [resizePairs][2]*talk
+	resized [2]int
+}
+
+// complete requires that the descriptor of the n-th of all entries of a work
+// queue is complete: an entry follows the Status, in the order of its queue.
+func (x *resizing) complete(m *machine, e completionEntry, n, all int) {
+	for i := range x.all {
+		v := x.all[i][m.thread.ID().Node].from
+		if v.index != e.vi {
+			continue
+		}
+		posted := v.receive.posted
+		if !e.receive {
+			posted = v.send.posted
+		}
+		if p := posted[len(posted)-all+n-1]; !p.done() {
+			m.fail("entry %d of %v is there, and its descriptor is not complete", n, e)
+		}
+	}
+}
+
+// say posts messages on all VIs of a node and takes their entries, from a queue
+// that is resized meanwhile.
+func (x *resizing) say(m *machine) {
+	n := m.thread.ID().Node
+	came, want := map[completionEntry]int{}, map[completionEntry]int{}
+	for i := range x.all {
+		out := x.all[i][n]
+		out.sayAll(resizeRounds)
+		want[completionEntry{out.from.index, false}] = resizeRounds * len(everyOperation)
+		want[completionEntry{out.from.index, true}] = resizeRounds
+	}
+	total := resizePairs * resizeRounds * (len(everyOperation) + 1)
+	for begin := m.thread.Now(); total > 0; m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond)))) {
+		var entries []completionEntry
+		if m.random.IntN(3) == 0 {
+			// All entries that can come fit into the smallest one.
+			entries = x.queue[n].resize(uint32(5 + m.random.IntN(6)))
+			x.resized[n]++
+		}
+		for _, e := range append(entries, x.queue[n].take()...) {
+			came[e]++
+			total--
+			if came[e] > want[e] {
+				m.fail("%d entries of %v, want %d", came[e], e, want[e])
+			}
+			x.complete(m, e, came[e], want[e])
+		}
+		if m.thread.Now() > begin+patience {
+			m.fail("%d entries have not come after %v: %v of %v", total, patience, came, want)
+		}
+	}
+}
+
 func queueResize(most uint64) func(r *rig) {
 	return func(r *rig) {
-		const (
-			pairs  = 3
-			rounds = 2
-		)
-		var queue [2]*completionQueue
-		r.both(func(m *machine) { queue[m.thread.ID().Node] = m.createQueue(uint32(m.thread.ID().Node*63), 6) })
+		x := &resizing{rig: r}
+		r.both(func(m *machine) { x.queue[m.thread.ID().Node] = m.createQueue(uint32(m.thread.ID().Node*63), 6) })
 		r.both((*machine).lossy)
-		var all [pairs][2]*talk
-		for i := range all {
-			all[i] = r.talkers([2]uint8{uint8(9 + i), uint8(19 + i)}, uint16(55+i), reliableLevels[i%2], limits{16, 7, 20}, [2]uint8{1, 64})
-			r.connect(all[i][0].from, all[i][1].from)
+		for i := range x.all {
+			x.all[i] = r.talkers([2]uint8{uint8(9 + i), uint8(19 + i)}, uint16(55+i), reliableLevels[i%2], limits{16, 7, 20}, [2]uint8{1, 64})
+			r.connect(x.all[i][0].from, x.all[i][1].from)
 		}
-		resized := [2]int{}
 		for range most {
 			r.both(func(m *machine) {
-				for i := range all {
-					all[i][1-m.thread.ID().Node].ready(rounds)
+				for i := range x.all {
+					x.all[i][1-m.thread.ID().Node].ready(resizeRounds)
 				}
 			})
-			r.both(func(m *machine) {
-				n := m.thread.ID().Node
-				came := map[completionEntry]int{}
-				want := map[completionEntry]int{}
-				for i := range all {
-					v := all[i][n].from
-					for range rounds {
-						for _, k := range m.random.Perm(len(everyOperation)) {
-							all[i][n].say(everyOperation[k])
-						}
-					}
-					want[completionEntry{v.index, false}] = rounds * len(everyOperation)
-					want[completionEntry{v.index, true}] = rounds
-				}
-				total := pairs * rounds * (len(everyOperation) + 1)
-				for begin := m.thread.Now(); total > 0; m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond)))) {
-					var entries []completionEntry
-					if m.random.IntN(3) == 0 {
-						// All entries that can come fit into the smallest one.
-						entries = queue[n].resize(uint32(5 + m.random.IntN(6)))
-						resized[n]++
-					}
-					for _, e := range append(entries, queue[n].take()...) {
-						came[e]++
-						total--
-						if came[e] > want[e] {
-							m.fail("%d entries of %v, want %d", came[e], e, want[e])
-						}
-						// It follows the Status, and those of a queue are in
-						// its order.
-						for i := range all {
-							v := all[i][n].from
-							if v.index != e.vi {
-								continue
-							}
-							posted := v.receive.posted
-							if !e.receive {
-								posted = v.send.posted
-							}
-							if p := posted[len(posted)-want[e]+came[e]-1]; !p.done() {
-								m.fail("entry %d of %v is there, and its descriptor is not complete", came[e], e)
-							}
-						}
-					}
-					if m.thread.Now() > begin+patience {
-						m.fail("%d entries have not come after %v: %v of %v", total, patience, came, want)
-					}
-				}
-			})
+			r.both(x.say)
 			r.settle()
-			for i := range all {
-				all[i][0].heard()
-				all[i][1].heard()
+			for i := range x.all {
+				x.all[i][0].heard()
+				x.all[i][1].heard()
 			}
 			r.verify()
 		}
-		r.t.Logf("resized %v times", resized)
-		if resized[0] == 0 || resized[1] == 0 {
-			fail("the completion queues were resized %v times", resized)
+		r.t.Logf("resized %v times", x.resized)
+		if x.resized[0] == 0 || x.resized[1] == 0 {
+			fail("the completion queues were resized %v times", x.resized)
 		}
 		// A destroyed queue reports the number of entries in its last ring; its
 		// VIs have none.
 		r.both(func(m *machine) {
-			q := queue[m.thread.ID().Node]
+			q := x.queue[m.thread.ID().Node]
 			if n := q.destroy(); n != q.ring.consumed {
 				m.fail("%d entries were written to the last ring, and %d taken from it", n, q.ring.consumed)
 			}

@@ -92,125 +92,131 @@ func TestMutantPollGridIsCaught(t *testing.T) {
 	require.NotEqual(t, 2*written, now)
 }
 
+func holds(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// primitives is what the threads of TestVirtualPrimitives share.
+type primitives struct {
+	word *uint32
+	big  []byte
+}
+
+// receive receives from the others, whose messages meet at one instant.
+func (x primitives) receive(th *host.Thread) error {
+	if err := th.Charge(10 * host.Nanosecond); err != nil {
+		return err
+	}
+	want := []struct {
+		from host.ThreadID
+		sent host.Time
+		data string
+	}{
+		{host.ThreadID{Node: 1, Rank: 0}, 4000, "early"},
+		{host.ThreadID{Node: 0, Rank: 1}, 20000, "one"}, {host.ThreadID{Node: 0, Rank: 1}, 20000, "two"},
+		{host.ThreadID{Node: 0, Rank: 2}, 20000, ""}, {host.ThreadID{Node: 1, Rank: 0}, 20000, string(x.big)},
+	}
+	for i, w := range want {
+		m, ok, err := th.Receive(host.Microsecond)
+		if err != nil {
+			return err
+		}
+		at := host.Time(20001)
+		if i == 0 {
+			at = 10000 // sent before the call
+		}
+		if err := holds(ok && m.From == w.from && m.Sent == w.sent && string(m.Data) == w.data && th.Now() == at, "message %d: %v %v %d bytes at %d", i, m.From, m.Sent, len(m.Data), th.Now()); err != nil {
+			return err
+		}
+	}
+	_, ok, err := th.Receive(500)
+	if err != nil {
+		return err
+	}
+	if err := holds(!ok && th.Now() == 20501, "empty mailbox: %v at %d", ok, th.Now()); err != nil {
+		return err
+	}
+	if err := th.Barrier(5, 4); err != nil {
+		return err
+	}
+	return holds(th.Now() == 440002, "barrier left at %d", th.Now())
+}
+
+// publish publishes for poll on the same node.
+func (x primitives) publish(th *host.Thread) error {
+	if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, []byte("one")), th.Send(host.ThreadID{}, []byte("two")), th.Sleep(5000)); err != nil {
+		return err
+	}
+	atomic.StoreUint32(x.word, 1)
+	if err := errors.Join(th.Publish(bridge.Range{Address: 0x3000, Length: 4}), th.Sleep(65000)); err != nil {
+		return err
+	}
+	// The parties disagree: this thread gets the error, the others do
+	// not.
+	err := th.Barrier(5, 3)
+	if !errors.Is(err, host.ErrBarrierDisagree) {
+		return fmt.Errorf("barrier with 3 of 4: %w", err)
+	}
+	if err := holds(th.Now() == 90001, "disagreement at %d", th.Now()); err != nil {
+		return err
+	}
+	// The fourth party, with the right number, at the same instant plus one.
+	return th.Barrier(5, 4)
+}
+
+func (x primitives) poll(th *host.Thread) error {
+	if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, nil)); err != nil {
+		return err
+	}
+	ok, err := th.Poll(host.Poll{Ranges: []bridge.Range{{Address: 0x100, Length: 4}, {Address: 0x3003, Length: 1}}, Period: 2500, Timeout: host.Never},
+		func() bool { return atomic.LoadUint32(x.word) == 1 })
+	if err != nil {
+		return err
+	}
+	if err := holds(ok && th.Now() == 27500, "published at 25000, seen %v at %d", ok, th.Now()); err != nil {
+		return err
+	}
+	return th.Barrier(5, 4)
+}
+
+// send sends from the other node.
+func (x primitives) send(th *host.Thread) error {
+	if err := errors.Join(th.Sleep(4000), th.Send(host.ThreadID{}, []byte("early")), th.Sleep(16000), th.Send(host.ThreadID{}, x.big)); err != nil {
+		return err
+	}
+	id, err := th.Read(layout.EchoRegisterID)
+	if err != nil {
+		return err
+	}
+	if err := holds(id == layout.EchoID && th.Now() == 440001, "register %#x at %d", id, th.Now()); err != nil {
+		return err
+	}
+	if err := th.Send(host.ThreadID{Node: 9}, nil); !errors.Is(err, host.ErrInvalidParameter) {
+		return fmt.Errorf("send to node 9: %w", err)
+	}
+	return th.Barrier(5, 4)
+}
+
 func TestVirtualPrimitives(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	threads := []sim.Thread{{Node: 0, Rank: 0, Name: "a0"}, {Node: 0, Rank: 1, Name: "a1"}, {Node: 0, Rank: 2, Name: "a2"}, {Node: 1, Rank: 0, Name: "b0"}}
 	f := startFabric(t, ctx, sim.Config{Threads: threads})
 	memory, err := f.Conn().Memory(0)
 	require.NoError(t, err)
-	word := benchbridge.WordAt(memory.Linear(), 0x3000)
-	big := bytes.Repeat([]byte("0123456789abcdef"), layout.BridgeMaxMessage/16)
-	errs := make(chan error, len(threads))
-	check := func(ok bool, format string, args ...any) error {
-		if ok {
-			return nil
-		}
-		return fmt.Errorf(format, args...)
-	}
-	programs := []func(*host.Thread) error{
-		func(th *host.Thread) error { // a0: receives from the others, whose messages meet at one instant
-			if err := th.Charge(10 * host.Nanosecond); err != nil {
-				return err
-			}
-			want := []struct {
-				from host.ThreadID
-				sent host.Time
-				data string
-			}{
-				{host.ThreadID{Node: 1, Rank: 0}, 4000, "early"},
-				{host.ThreadID{Node: 0, Rank: 1}, 20000, "one"}, {host.ThreadID{Node: 0, Rank: 1}, 20000, "two"},
-				{host.ThreadID{Node: 0, Rank: 2}, 20000, ""}, {host.ThreadID{Node: 1, Rank: 0}, 20000, string(big)},
-			}
-			for i, w := range want {
-				m, ok, err := th.Receive(host.Microsecond)
-				if err != nil {
-					return err
-				}
-				at := host.Time(20001)
-				if i == 0 {
-					at = 10000 // sent before the call
-				}
-				if err := check(ok && m.From == w.from && m.Sent == w.sent && string(m.Data) == w.data && th.Now() == at, "message %d: %v %v %d bytes at %d", i, m.From, m.Sent, len(m.Data), th.Now()); err != nil {
-					return err
-				}
-			}
-			_, ok, err := th.Receive(500)
-			if err != nil {
-				return err
-			}
-			if err := check(!ok && th.Now() == 20501, "empty mailbox: %v at %d", ok, th.Now()); err != nil {
-				return err
-			}
-			if err := th.Barrier(5, 4); err != nil {
-				return err
-			}
-			return check(th.Now() == 440002, "barrier left at %d", th.Now())
-		},
-		func(th *host.Thread) error { // a1: publishes for a2 of the same node
-			if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, []byte("one")), th.Send(host.ThreadID{}, []byte("two")), th.Sleep(5000)); err != nil {
-				return err
-			}
-			atomic.StoreUint32(word, 1)
-			if err := errors.Join(th.Publish(bridge.Range{Address: 0x3000, Length: 4}), th.Sleep(65000)); err != nil {
-				return err
-			}
-			// The parties disagree: this thread gets the error, the others do
-			// not.
-			err := th.Barrier(5, 3)
-			if !errors.Is(err, host.ErrBarrierDisagree) {
-				return fmt.Errorf("barrier with 3 of 4: %w", err)
-			}
-			return check(th.Now() == 90001, "disagreement at %d", th.Now())
-		},
-		func(th *host.Thread) error { // a2
-			if err := errors.Join(th.Sleep(20000), th.Send(host.ThreadID{}, nil)); err != nil {
-				return err
-			}
-			ok, err := th.Poll(host.Poll{Ranges: []bridge.Range{{Address: 0x100, Length: 4}, {Address: 0x3003, Length: 1}}, Period: 2500, Timeout: host.Never},
-				func() bool { return atomic.LoadUint32(word) == 1 })
-			if err != nil {
-				return err
-			}
-			if err := check(ok && th.Now() == 27500, "published at 25000, seen %v at %d", ok, th.Now()); err != nil {
-				return err
-			}
-			return th.Barrier(5, 4)
-		},
-		func(th *host.Thread) error { // b0
-			if err := errors.Join(th.Sleep(4000), th.Send(host.ThreadID{}, []byte("early")), th.Sleep(16000), th.Send(host.ThreadID{}, big)); err != nil {
-				return err
-			}
-			id, err := th.Read(layout.EchoRegisterID)
-			if err != nil {
-				return err
-			}
-			if err := check(id == layout.EchoID && th.Now() == 440001, "register %#x at %d", id, th.Now()); err != nil {
-				return err
-			}
-			if err := th.Send(host.ThreadID{Node: 9}, nil); !errors.Is(err, host.ErrInvalidParameter) {
-				return fmt.Errorf("send to node 9: %w", err)
-			}
-			return th.Barrier(5, 4)
-		},
-	}
+	x := primitives{benchbridge.WordAt(memory.Linear(), 0x3000), bytes.Repeat([]byte("0123456789abcdef"), layout.BridgeMaxMessage/16)}
 	var all []*host.Thread
 	for _, th := range threads {
 		all = append(all, attach(t, ctx, f, th.Node, th.Rank, th.Name))
 	}
-	for i, th := range all {
-		go func() {
-			err := programs[i](th)
-			if i == 1 && err == nil {
-				// The fourth party, with the right number, at the same instant
-				// plus one.
-				err = th.Barrier(5, 4)
-			}
-			errs <- errors.Join(err, th.Detach())
-		}()
+	errs := make(chan error, len(threads))
+	for i, main := range []func(*host.Thread) error{x.receive, x.publish, x.poll, x.send} {
+		go func() { errs <- errors.Join(main(all[i]), all[i].Detach()) }()
 	}
 	for range all {
-		err := <-errs
-		if err != nil {
+		if err := <-errs; err != nil {
 			t.Error(err)
 		}
 	}
@@ -259,87 +265,88 @@ func TestLateThreadTaintsTheRun(t *testing.T) {
 	require.Equal(t, 2*host.Microsecond+5, again.Now())
 }
 
+// freeSide is one node of TestFreeMode.
+type freeSide struct {
+	*worker
+	node int
+}
+
+func (x freeSide) send(i, size int, interrupt bool) error {
+	a := areaOf(0)
+	fill(x.memory[a.source():][:size], uint64(x.node), uint64(i), uint32(i+1))
+	if err := x.start(0, a.target(0), size, interrupt); err != nil {
+		return err
+	}
+	ok, err := x.poll(a.request()+layout.EchoRequestStatusOffset, 1, 10*host.Second)
+	if err == nil && !ok {
+		err = fmt.Errorf("round %d: not sent", i)
+	}
+	return err
+}
+
+func (x freeSide) receive(i, size int, interrupt bool) error {
+	if interrupt {
+		ok, err := x.t.WaitInterrupt(10 * host.Second)
+		if err != nil || !ok {
+			return fmt.Errorf("round %d: interrupt %v: %w", i, ok, err)
+		}
+		if err := x.t.Write(layout.EchoRegisterInterrupt, 1); err != nil {
+			return err
+		}
+		if v, err := x.t.Read(layout.EchoRegisterInterrupt); err != nil || v != 0 {
+			return fmt.Errorf("round %d: interrupt status %d: %w", i, v, err)
+		}
+	}
+	at, mark := areaOf(0).target(0), uint32(i+1)
+	ok, err := x.poll(at+uint32(size)-4, mark, 10*host.Second)
+	if err != nil || !ok {
+		return fmt.Errorf("round %d: nothing came: %w", i, err)
+	}
+	return check(x.memory[at:][:size], uint64(1-x.node), uint64(i), mark)
+}
+
+// rounds sends and receives transfers, node 0 first.
+func (x freeSide) rounds(list []int) error {
+	if err := x.t.Barrier(1, 2); err != nil {
+		return err
+	}
+	for i, size := range list {
+		first, second := x.send, x.receive
+		if x.node == 1 {
+			first, second = x.receive, x.send
+		}
+		interrupt := i%4 == 1
+		if err := errors.Join(first(i, size, interrupt), second(i, size, interrupt)); err != nil {
+			return err
+		}
+	}
+	if x.node == 0 {
+		return x.t.Send(host.ThreadID{Node: 1}, []byte("done"))
+	}
+	msg, ok, err := x.t.Receive(10 * host.Second)
+	if err != nil || !ok || string(msg.Data) != "done" {
+		return fmt.Errorf("last message: %v %q: %w", ok, msg.Data, err)
+	}
+	return nil
+}
+
 func TestFreeMode(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	f := startFabric(t, ctx, sim.Config{Mode: sim.Free})
-	for node := range 2 {
-		m, err := f.Conn().Memory(node)
-		require.NoError(t, err)
-		require.NoError(t, useAreas(m))
-	}
 	rounds := 400
 	if testing.Short() {
 		rounds = 50
 	}
-	list := sizes(3, rounds)
-	side := func(node int) func() error {
-		return func() error {
-			m, err := f.Conn().Memory(node)
-			if err != nil {
-				return err
-			}
-			th, err := host.Attach(ctx, f.Conn(), host.ThreadID{Node: node}, fmt.Sprint("free ", node))
-			if err != nil {
-				return err
-			}
-			w := &worker{t: th, memory: m.Linear()}
-			a := areaOf(0)
-			if err := th.Barrier(1, 2); err != nil {
-				return err
-			}
-			for i, size := range list {
-				mark := uint32(i + 1)
-				interrupt := i%4 == 1
-				send := func() error {
-					fill(w.memory[a.source():][:size], uint64(node), uint64(i), mark)
-					if err := w.start(0, a.target(0), size, interrupt); err != nil {
-						return err
-					}
-					ok, err := w.poll(a.request()+layout.EchoRequestStatusOffset, 1, 10*host.Second)
-					if err == nil && !ok {
-						err = fmt.Errorf("round %d: not sent", i)
-					}
-					return err
-				}
-				receive := func() error {
-					if interrupt {
-						ok, err := th.WaitInterrupt(10 * host.Second)
-						if err != nil || !ok {
-							return fmt.Errorf("round %d: interrupt %v: %w", i, ok, err)
-						}
-						if err := th.Write(layout.EchoRegisterInterrupt, 1); err != nil {
-							return err
-						}
-						if v, err := th.Read(layout.EchoRegisterInterrupt); err != nil || v != 0 {
-							return fmt.Errorf("round %d: interrupt status %d: %w", i, v, err)
-						}
-					}
-					ok, err := w.poll(a.target(0)+uint32(size)-4, mark, 10*host.Second)
-					if err != nil || !ok {
-						return fmt.Errorf("round %d: nothing came: %w", i, err)
-					}
-					return check(w.memory[a.target(0):][:size], uint64(1-node), uint64(i), mark)
-				}
-				first, second := send, receive
-				if node == 1 {
-					first, second = receive, send
-				}
-				if err := errors.Join(first(), second()); err != nil {
-					return err
-				}
-			}
-			if node == 0 {
-				return th.Send(host.ThreadID{Node: 1}, []byte("done"))
-			}
-			msg, ok, err := th.Receive(10 * host.Second)
-			if err != nil || !ok || string(msg.Data) != "done" {
-				return fmt.Errorf("last message: %v %q: %w", ok, msg.Data, err)
-			}
-			return nil
-		}
+	var sides [2]freeSide
+	for node := range sides {
+		m, err := f.Conn().Memory(node)
+		require.NoError(t, err)
+		require.NoError(t, useAreas(m))
+		sides[node] = freeSide{&worker{t: attach(t, ctx, f, node, 0, fmt.Sprint("free ", node)), memory: m.Linear()}, node}
 	}
+	list := sizes(3, rounds)
 	begin := time.Now()
-	errL, errR := both(side(0), side(1))
+	errL, errR := both(func() error { return sides[0].rounds(list) }, func() error { return sides[1].rounds(list) })
 	require.NoError(t, errors.Join(errL, errR))
 	// Only a timeout of 10 s would repair a lost wake-up.
 	require.Less(t, time.Since(begin), 8*time.Second)

@@ -52,99 +52,103 @@ func viaMessage(i int) []byte {
 	return b
 }
 
+func openVia(t *host.Thread, h *driver.Host) (*endpoint.Endpoint, [4]*vipl.Descriptor, error) {
+	const descriptors = 5 * areaBytes
+	e, err := endpoint.Open(t, h, endpoint.Config{Bytes: descriptors + layout.AttPageBytes, Receives: -1})
+	var d [4]*vipl.Descriptor
+	for i := range d {
+		if err == nil {
+			d[i], err = e.Buffer.Descriptor(descriptors+i*vipl.DescriptorBytes, 1)
+		}
+	}
+	return e, d, err
+}
+
+// sayVia sends the four messages.
+func sayVia(t *host.Thread, h *driver.Host) error {
+	e, d, err := openVia(t, h)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(e.Dial(t, vipl.At(1, "wire"), host.Second), t.Barrier(1, 2)); err != nil {
+		return err
+	}
+	for i := range d {
+		copy(e.Bytes()[i*areaBytes:], viaMessage(i))
+		s := e.Buffer.Segment(i*areaBytes, messageBytes)
+		if i%2 == 0 {
+			d[i].SetRDMAWrite(e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle, s)
+		} else if err := d[i].SetSend(s); err != nil {
+			return err
+		}
+		if err := e.VI.PostSend(t, d[i]); err != nil {
+			return err
+		}
+		// Unreliable: the sender does not know.
+		if _, err := e.VI.SendWait(t, viaPatience); err != nil {
+			return fmt.Errorf("message %d: %w", i+1, err)
+		}
+	}
+	return errors.Join(t.Barrier(2, 2), t.Barrier(3, 2))
+}
+
+// hear receives the four messages.
+func (o *viaOutcome) hear(t *host.Thread, h *driver.Host) error {
+	e, d, err := openVia(t, h)
+	if err != nil {
+		return err
+	}
+	if err := e.Accept(t, "wire", host.Second); err != nil {
+		return err
+	}
+	for i := range o.receives {
+		err := d[i].SetReceive(e.Buffer.Segment((2*i+1)*areaBytes, messageBytes))
+		if err := errors.Join(err, e.VI.PostRecv(t, d[i])); err != nil {
+			return err
+		}
+	}
+	if err := t.Barrier(1, 2); err != nil {
+		return err
+	}
+	for i := range o.receives {
+		got, err := e.VI.RecvWait(t, viaPatience)
+		if got == nil {
+			return fmt.Errorf("receive %d: %w", i+1, err)
+		}
+		o.receives[i] = viaReceive{uint32(got.Status()), got.Length()}
+	}
+	// Nothing reports the last message.
+	if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*host.Millisecond)); err != nil {
+		return err
+	}
+	for {
+		a, err := e.NIC.ErrorWait(t, 0)
+		if errors.Is(err, vipl.ErrTimeout) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		o.async = append(o.async, a.Code)
+	}
+	for i := range o.writes {
+		o.writes[i] = bytes.Clone(e.Bytes()[2*i*areaBytes:][:messageBytes])
+		o.sends[i] = bytes.Clone(e.Bytes()[(2*i+1)*areaBytes:][:messageBytes])
+	}
+	return t.Barrier(3, 2)
+}
+
 // speak plays the four messages on hosts of a device over a lossy link.
-func speak(t *testing.T, device driver.Device, faults string, arguments ...string) viaOutcome {
+func speak(t *testing.T, device driver.Device, faults string, arguments ...string) (o viaOutcome) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	var o viaOutcome
 	f, err := sim.ParseWireFaults(faults)
 	require.NoError(t, err)
-	const descriptors = 5 * areaBytes
-	open := func(t *host.Thread, h *driver.Host) (*endpoint.Endpoint, [4]*vipl.Descriptor, error) {
-		e, err := endpoint.Open(t, h, endpoint.Config{Bytes: descriptors + layout.AttPageBytes, Receives: -1})
-		var d [4]*vipl.Descriptor
-		for i := range d {
-			if err == nil {
-				d[i], err = e.Buffer.Descriptor(descriptors+i*vipl.DescriptorBytes, 1)
-			}
-		}
-		return e, d, err
-	}
-	client := func(t *host.Thread, h *driver.Host) error {
-		e, d, err := open(t, h)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(e.Dial(t, vipl.At(1, "wire"), host.Second), t.Barrier(1, 2)); err != nil {
-			return err
-		}
-		for i := range d {
-			copy(e.Bytes()[i*areaBytes:], viaMessage(i))
-			s := e.Buffer.Segment(i*areaBytes, messageBytes)
-			if i%2 == 0 {
-				d[i].SetRDMAWrite(e.Peer.Address+uint64(i*areaBytes), e.Peer.Handle, s)
-			} else if err := d[i].SetSend(s); err != nil {
-				return err
-			}
-			if err := e.VI.PostSend(t, d[i]); err != nil {
-				return err
-			}
-			// Unreliable: the sender does not know.
-			if _, err := e.VI.SendWait(t, viaPatience); err != nil {
-				return fmt.Errorf("message %d: %w", i+1, err)
-			}
-		}
-		return errors.Join(t.Barrier(2, 2), t.Barrier(3, 2))
-	}
-	server := func(t *host.Thread, h *driver.Host) error {
-		e, d, err := open(t, h)
-		if err != nil {
-			return err
-		}
-		if err := e.Accept(t, "wire", host.Second); err != nil {
-			return err
-		}
-		for i := range o.receives {
-			err := d[i].SetReceive(e.Buffer.Segment((2*i+1)*areaBytes, messageBytes))
-			if err := errors.Join(err, e.VI.PostRecv(t, d[i])); err != nil {
-				return err
-			}
-		}
-		if err := t.Barrier(1, 2); err != nil {
-			return err
-		}
-		for i := range o.receives {
-			got, err := e.VI.RecvWait(t, viaPatience)
-			if got == nil {
-				return fmt.Errorf("receive %d: %w", i+1, err)
-			}
-			o.receives[i] = viaReceive{uint32(got.Status()), got.Length()}
-		}
-		// Nothing reports the last message.
-		if err := errors.Join(t.Barrier(2, 2), t.Sleep(2*host.Millisecond)); err != nil {
-			return err
-		}
-		for {
-			a, err := e.NIC.ErrorWait(t, 0)
-			if errors.Is(err, vipl.ErrTimeout) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			o.async = append(o.async, a.Code)
-		}
-		for i := range o.writes {
-			o.writes[i] = bytes.Clone(e.Bytes()[2*i*areaBytes:][:messageBytes])
-			o.sends[i] = bytes.Clone(e.Bytes()[(2*i+1)*areaBytes:][:messageBytes])
-		}
-		return t.Barrier(3, 2)
-	}
 	err = fabric.Run(ctx, fabric.RunConfig{Seed: unit.Seed(t), Device: device, Fabric: sim.Config{Faults: f, Arguments: arguments}, Finished: func(f *sim.Fabric) (err error) {
 		o.digest, err = f.Digest(ctx)
 		return err
-	}}, fabric.Program{Node: 0, Name: "client", Main: client}, fabric.Program{Node: 1, Name: "server", Main: server})
+	}}, fabric.Program{Node: 0, Name: "client", Main: sayVia}, fabric.Program{Node: 1, Name: "server", Main: o.hear})
 	require.NoError(t, err, "%v with %q", device, faults)
 	return o
 }
