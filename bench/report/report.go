@@ -34,8 +34,8 @@ type Results struct {
 	SendReceiveStages *Stages          `json:"send_receive_stages,omitempty"`
 	SendReceiveDigest string           `json:"send_receive_digest,omitempty"`
 
-	// Over VIs of reliable delivery, which reads require. Half a round trip of
-	// a read is all of it, from PostSend to its completion.
+	// Over VIs of reliable delivery, which reads require. HalfRTTPs of a read
+	// is its complete time, from PostSend to completion.
 	RDMARead      []PingPongResult `json:"rdma_read,omitempty"`
 	ReliableWrite []PingPongResult `json:"reliable_write,omitempty"`
 
@@ -87,11 +87,10 @@ type PostReceiveResult struct {
 
 // ReceiveWaitResult is Figure 12 of the paper: the time of a message at the
 // receiving side alone, without the network. The wire is held until all frames
-// of the message have left the sender. Then they arrive back to back at the
-// wire's rate, which exceeds the rate at which the receiving side drains the
-// MAC, so only the receiving side takes time. As the frames are in the MAC
-// already, the time begins with its first write of the first frame into the
-// card; it ends when RecvWait returns.
+// of the message have left the sender. Then they arrive back to back, faster
+// than the receiving side drains the MAC, so only that side determines the
+// time. The time starts with the MAC's first write of the first frame into the
+// card and ends when RecvWait returns.
 type ReceiveWaitResult struct {
 	Size   int    `json:"size"`
 	MeanPs int64  `json:"mean_ps"`
@@ -111,9 +110,9 @@ type FirstWriteResult struct {
 	Fault     string `json:"fault,omitempty"` // the first wrong byte
 }
 
-// WaterfallRow is a step of a message from the post to the poll that finds it,
-// with its budget in docs/explanation/reproduction.md; 0 if the page has none
-// for the step, or none for this profile.
+// WaterfallRow is a step of a message from the post to the poll that finds it.
+// The budget is from docs/explanation/reproduction.md, 0 if the page has none
+// for the step and profile.
 type WaterfallRow struct {
 	Name     string `json:"name"`
 	BudgetPs int64  `json:"budget_ps"`
@@ -128,10 +127,10 @@ type Pipeline struct {
 	Hops  []Hop `json:"hops"`
 }
 
-// Hop is one of the five. BusyPpm is the part of the time from 0 to the end in
-// which the hop carried something, descriptors and statuses included. Spans are
-// the frames of the message, each from the start of its first transaction to
-// the end of its last.
+// Hop is one of the five. BusyPpm is the share of the time from 0 to the end in
+// which the hop was busy, descriptors and statuses included. Spans are the
+// frames of the message, each from the start of its first transaction to the
+// end of its last.
 type Hop struct {
 	Name    string `json:"name"`
 	BusyPpm int64  `json:"busy_ppm"`
@@ -204,8 +203,8 @@ func ParametersOf(table []params.Param) []Parameter {
 	return list
 }
 
-// MessageAccount is what one message of the ping-pong takes of both hosts,
-// their system buses and the wire, as means over the counted rounds.
+// MessageAccount has the processor, bus and wire time of one message of the
+// ping-pong on both hosts, as means over the counted rounds.
 type MessageAccount struct {
 	Protocol    string      `json:"protocol"` // rdma_write, send_receive, mvia or tcp
 	Size        int         `json:"size"`
@@ -224,7 +223,7 @@ type TimeShare struct {
 }
 
 // MessagePath divides the half round trip of a short message into steps: the
-// rows add up to it. The last row is what none of the others accounts for.
+// rows add up to it. The last row is the unaccounted rest.
 type MessagePath struct {
 	Protocol  string      `json:"protocol"`
 	Size      int         `json:"size"`
@@ -250,10 +249,10 @@ type CrossTraffic struct {
 
 // PingPongResult is the ping-pong of one message length. HalfRTTPs is
 // HardwarePs + HostPs, up to the rounding of a half picosecond. The hardware's
-// part is from the doorbell's store to what the receiver waits for in its
-// memory: the last byte of an RDMA write, the status of a receive. With M-VIA
-// and TCP/IP the host's part is the time in which a processor of either host
-// works or wakes a program.
+// part ends when the memory has what the receiver waits for: the last byte of
+// an RDMA write, the status of a receive. It starts with the doorbell's store.
+// With M-VIA and TCP/IP the host's part is the time in which a processor of
+// either host works or wakes a program.
 type PingPongResult struct {
 	Size        int    `json:"size"`
 	HalfRTTPs   int64  `json:"half_rtt_ps"`
@@ -294,7 +293,7 @@ func (r *Report) Measured() bool {
 	return len(r.RDMAWrite) > 0 || r.Ablations != nil && len(r.Ablations.Variants) > 0
 }
 
-// Failed says why the results are no success; nil if they are.
+// Failed returns an error if the results are no success.
 func (r *Report) Failed() error {
 	if faults := r.Faults(); len(faults) > 0 {
 		return fmt.Errorf("wrong bytes arrived (seed %d), the first: %s", r.Seed, faults[0])

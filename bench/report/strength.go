@@ -9,9 +9,9 @@ import (
 )
 
 // GainPoint is how much more bandwidth an RDMA write has than a send and
-// receive, in MB/s. A computed one is of a message that the card cannot send at
-// once: on the line through the longest two measured writes, with the longest
-// one's difference of latency.
+// receive, in MB/s. A computed one is of a message longer than the card can
+// send, from the line through the longest two measured writes and the
+// difference of latency at the longest.
 type GainPoint struct {
 	Size     int     `json:"size"`
 	Gain     float64 `json:"gain"`
@@ -99,7 +99,7 @@ func (r *Report) Strength() []string {
 	return append(list, r.Results.readings()...)
 }
 
-// charged says how much of the baselines' latency is constants.
+// charged states the share of constants in the baselines' latency.
 func (r *Report) charged() string {
 	var parts []string
 	for _, protocol := range []string{ProtocolMvia, ProtocolTCP} {

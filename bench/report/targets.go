@@ -289,8 +289,8 @@ func (l *targetList) ratios() {
 	}
 }
 
-// behind is the number of the paper's sizes at which the first does not take
-// less time than the second; false if one of them was not measured.
+// behind is the number of the paper's sizes at which the first takes at least
+// as long as the second; false if a size was not measured.
 func behind(first, second []PingPongResult) (n float64, ok bool) {
 	for _, size := range PaperSizes {
 		a, have := HalfRTT(first, size)
@@ -347,9 +347,9 @@ var modelTable = []modelPoint{
 	{16384, 2092, 2121, 3263, 3941}, {32768, 3680, 3709, 5615, 6243}, {65536, 6859, 6888, 10321, 10923},
 }
 
-// modelBand is how far a measured value may lie from the model's: closer where
-// bus rates dominate rather than clocks of single steps, less close where only
-// the curve's ends are known of the software.
+// modelBand is the accepted deviation from the model: smallest where bus rates
+// dominate, larger where clocks of single steps do, largest for software, of
+// which only the curve's ends are known.
 func modelBand(protocol string, size int) float64 {
 	switch {
 	case protocol == ProtocolMvia || protocol == ProtocolTCP:

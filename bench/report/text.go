@@ -163,8 +163,8 @@ func writePaths(b *strings.Builder, list []MessagePath) {
 	b.WriteString("\n")
 }
 
-// writeAccounts writes what a message takes of both hosts, a column for each
-// protocol and size.
+// writeAccounts writes the accounts of a message, a column for each protocol
+// and size.
 func writeAccounts(b *strings.Builder, list []MessageAccount) {
 	if len(list) == 0 {
 		return
@@ -191,8 +191,8 @@ func writeAccounts(b *strings.Builder, list []MessageAccount) {
 	row("frames", func(a MessageAccount) string { return Number(&a.Frames) })
 }
 
-// writeRows writes a table. With rows to compare, a column has how much longer
-// the half RTT of a size is than theirs.
+// writeRows writes a table. With rows to compare, a column has the difference
+// of half round trips to theirs.
 func writeRows(b *strings.Builder, rows []PingPongResult, wall []WallRow, less []PingPongResult) {
 	heads := [2]string{}
 	if less != nil {

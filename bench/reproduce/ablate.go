@@ -66,8 +66,8 @@ var figureUnits = []struct{ name, unit string }{
 
 // variant is a card with parts of its design switched off. foreseen has the
 // figures of the model in docs/explanation/reproduction.md (The model,
-// Variants). Its card is a model with a MAC's dead time of 14 clocks, so
-// compare differences.
+// Variants). That model has a dead time of 14 clocks in the MAC, so compare
+// differences only.
 type variant struct {
 	name     string
 	straps   []layout.Strap

@@ -51,7 +51,7 @@ func (p *pingPong) accountOf(k int, seen traffic) report.MessageAccount {
 }
 
 // steps turns shares into rows in the order of the report. The last row is the
-// rest of the whole.
+// unaccounted rest.
 func steps(shares map[string]int64, whole int64) []report.TimeShare {
 	var rows []report.TimeShare
 	for _, name := range report.PathSteps[:len(report.PathSteps)-1] {
@@ -103,8 +103,8 @@ type passage struct {
 }
 
 // kernelPath is the path of a short message through two kernels and over two
-// plain NICs, as the mean of the counted rounds. Every instant of it belongs to
-// the first of these steps that claims it, in the order of the path.
+// plain NICs, as the mean of the counted rounds. Every instant belongs to the
+// first step that claims it.
 func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 	messages := int64(2 * p.config.Iterations)
 	shares := map[string]int64{}
@@ -128,8 +128,7 @@ func (p *pingPong) kernelPath(k int, seen traffic) (report.MessagePath, error) {
 	return report.MessagePath{Protocol: p.exchange.Key(), Size: p.sizes[k], HalfRTTPs: int64(p.elapsed[k]) / messages, Rows: steps(shares, whole/messages)}, nil
 }
 
-// claims are the times that the parts of a message's path claim, the more
-// important first.
+// claims returns the intervals of the parts of a message's path, by precedence.
 func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	sender, receiver := m.sender, 1-m.sender
 	var list []claim
@@ -147,7 +146,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 		}
 	}
 
-	// The sender's work ends with the packet's: then it writes the tail.
+	// The sender's work ends with that of the packet; then it writes the tail.
 	work := p.ledger.of(host.ThreadID{Node: sender, Rank: rig.RankPing}, m.call, m.taken)
 	last := slices.IndexFunc(work, func(s host.Spending) bool { return s.Layer == host.LayerProtocol })
 	if last < 0 {
@@ -156,8 +155,8 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	tail := int64(work[last].End)
 	spends(work[:last+1], interval{m.call, tail})
 
-	// The firmware begins when the tail is there. A frame that leaves sooner is
-	// another one.
+	// The firmware starts when the tail has arrived. A frame that leaves sooner
+	// belongs to another message.
 	firmware := p.board.Value("NICTransmitTime")
 	k := slices.IndexFunc(seen.frames, func(f wired) bool { return f.node == sender && f.start >= tail+firmware && f.end != rig.NotSeen })
 	if k < 0 || seen.frames[k].end > m.taken {
@@ -173,7 +172,7 @@ func (p *pingPong) claims(m passage, seen traffic) ([]claim, error) {
 	list = append(list, claim{report.StepWire, interval{f.start, f.end}})
 	list = append(list, claim{report.StepNIC, interval{f.end, f.end + p.board.Value("NICReceiveTime")}})
 
-	// The receiver's thread was woken when the message was there.
+	// The receiver's thread was woken when the message had arrived.
 	work = p.ledger.of(host.ThreadID{Node: receiver, Rank: rig.RankPing}, f.end, m.taken)
 	there := m.taken
 	for _, s := range work {

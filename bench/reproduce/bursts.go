@@ -43,10 +43,10 @@ var macBus = bus{
 
 // period returns the mean time from the start of a 512-byte burst to the start
 // of the transaction behind it, over all that follow without a pause on any
-// node, and their number. A trace has no lengths: a burst counts as one of 512
-// bytes if it takes at least the clocks of their data and at most half more, if
-// it carries payload, and if payload in the same direction follows, so that it
-// is not the rest of a frame.
+// node, and their number. A trace has no lengths. A burst counts as one of 512
+// bytes if it takes at least the clocks of their data and at most half more,
+// and carries payload. Payload in the same direction must follow it, so that it
+// is not the end of a frame.
 func (b bus) period(events []rig.TraceEvent, clockPs, bits int64) (ps int64, count int) {
 	type transaction struct {
 		start, end int64

@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate rejects what no experiment can do.
+// Validate rejects a configuration that no experiment supports.
 func (c Config) Validate() error {
 	if err := rig.CheckProfile(c.Profile); err != nil {
 		return err

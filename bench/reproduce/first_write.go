@@ -25,7 +25,7 @@ const (
 	openName   = "open"
 	readyWord  = "ready"
 	leaveWord  = "leave"
-	firstPause = 100 * host.Microsecond // after the server announced its wait; it waits by then
+	firstPause = 100 * host.Microsecond // after the server announced its wait
 )
 
 // firstWriteSizes are measured whatever the configured sizes: one word, and a
@@ -247,7 +247,7 @@ func (x *firstWriting) open(t *host.Thread, h *driver.Host) error {
 	})
 }
 
-// left makes a VI usable again after its peer has disconnected.
+// left prepares a VI for reuse after its peer has disconnected.
 func (s *firstSide) left(t *host.Thread) error {
 	if err := s.Endpoint.VI.Disconnect(t); err != nil {
 		return err

@@ -50,8 +50,8 @@ func measureKernel(ctx context.Context, c Config, x rig.Exchange) (m measurement
 	return m, failed
 }
 
-// foldKernel turns elapsed times, ledger and trace into the rows of the report,
-// as far as the run has come.
+// foldKernel turns elapsed times, ledger and trace of a run, complete or not,
+// into the rows of the report.
 func (p *pingPong) foldKernel(events []rig.TraceEvent, m *measurement) error {
 	m.wall = p.wall
 	seen := trafficOf(events, p.board)

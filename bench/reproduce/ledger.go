@@ -67,7 +67,7 @@ func (v interval) clip(to interval) interval {
 	return interval{max(v.begin, to.begin), min(v.end, to.end)}
 }
 
-// within is how much of a window a list of intervals covers. They may overlap.
+// within returns how much of a window the intervals cover. They may overlap.
 func within(list []interval, window interval) (sum int64) {
 	var clipped []interval
 	for _, v := range list {
@@ -86,7 +86,7 @@ func within(list []interval, window interval) (sum int64) {
 	return sum
 }
 
-// claim names what an interval of a window was spent on.
+// claim is a name for the intervals of one part of a path.
 type claim struct {
 	name string
 	interval

@@ -66,7 +66,7 @@ func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	begin := time.Now()
 	defer func() { r.Wall.Seconds = time.Since(begin).Seconds() }()
 	err = measureAll(ctx, r, c, at)
-	// Targets are evaluated however far the run came.
+	// Targets are evaluated for an incomplete run, too.
 	_, fitted := at.Priors()["MacReactClocks"]
 	r.AddTargets(fitted)
 	return r, err
@@ -241,7 +241,8 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 	if err := rec.WritePcap(c.Profile, c.Seed); failed == nil && err != nil {
 		return m, err
 	}
-	// The recording of a failed run ends somewhere; why it failed matters more.
+	// The error of a failed run is more important than that of its incomplete
+	// recording.
 	return m, failed
 }
 
@@ -483,7 +484,7 @@ func (p *pingPong) pong(t *host.Thread, h *driver.Host) error {
 }
 
 // cross writes to the other node on a separate VI until it receives a stop.
-// Every message overwrites the one before, so the last is compared.
+// Every message overwrites the previous one, so only the last is compared.
 func (p *pingPong) cross(t *host.Thread, h *driver.Host) error {
 	s, err := rig.OpenSide(t, h, rig.RDMAWrite, crossSize)
 	if err != nil {
@@ -632,8 +633,8 @@ func ServePeer(ctx context.Context, job []byte) error {
 	return errors.Join(err, running.Close())
 }
 
-// measureTenth measures the gain at TenthSize, if this run has all that T7
-// needs.
+// measureTenth measures the gain at TenthSize, if the run has the other values
+// for T7.
 func measureTenth(ctx context.Context, r *report.Report, c Config) error {
 	if c.Profile != params.Base || c.NoPrediction || slices.ContainsFunc(report.PaperSizes, func(n int) bool { return !slices.Contains(c.Sizes, n) }) {
 		return nil

@@ -66,10 +66,9 @@ func between(what string, starts, ends []int64, frames int) ([]carried, error) {
 	return list, nil
 }
 
-// framesIn gives each frame the span of its bursts: those that end by the time
-// at which the card records its last byte, and after the one before. The card
-// records it some clocks before or after the bus is idle, far fewer than a
-// burst takes.
+// framesIn returns the span of each frame's bursts: those that end after the
+// previous frame's last byte was recorded and before its own was. The record is
+// some clocks before or after the bus is idle, far fewer than a burst takes.
 func framesIn(what string, bursts []carried, known []int64, frames int, slack int64) ([]carried, error) {
 	if len(known) != frames {
 		return nil, fmt.Errorf("%w: %s: %d of %d frames", rig.ErrTrace, what, len(known), frames)

@@ -182,7 +182,7 @@ func (x *reads) fold(events []rig.TraceEvent) ([]report.PingPongResult, error) {
 }
 
 // readTimes finds the next read of a node in the trace: the store to the
-// doorbell, and when the card knew that its status is in memory.
+// doorbell, and the time at which the card has stored its status.
 func readTimes(events []rig.TraceEvent, from, node, vi int) (start, end int64, next int, err error) {
 	i, err := rig.FindDoorbell(events, from, node, vi)
 	if err != nil {

@@ -24,9 +24,8 @@ const (
 	takeName = "take"
 	takePort = "receive-side"
 
-	// drainTime is more than the sending card and its MAC need to send the
-	// frames that they hold when the send completes: two packet buffers and 8
-	// KB.
+	// drainTime exceeds the time to send the frames in the sending card and its
+	// MAC when the send completes: two packet buffers and 8 KB.
 	drainTime = 200 * host.Microsecond
 
 	goMessage   = "go"
@@ -84,7 +83,7 @@ func (x *receiving) programs() []fabric.Program {
 
 func (x *receiving) largest() int { return slices.Max(x.config.Sizes) }
 
-// expect waits for a message of the other program.
+// expect waits for a message from the other program.
 func expect(t *host.Thread, want string) error {
 	m, ok, err := t.Receive(rig.WaitLimit)
 	switch {

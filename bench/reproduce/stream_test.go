@@ -41,8 +41,8 @@ func (s *streamed) BytesPerSecond(c streamConfig) int64 {
 }
 
 // runStream sends the messages, checks every byte of the last one and reads the
-// trace. The receiver's program only polls, so that nothing but the stream is
-// on its bus.
+// trace. The receiver's program only polls, so that its bus carries only the
+// stream.
 func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 	rec, err := rig.Record("", "")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"hvia/layout"
 )
 
-// verdict is one program's result, for another program of the experiment. It
-// travels as a message because the other may be in another process.
+// verdict is one program's result, for another program of the experiment. It is
+// a message because the other program may be in another process.
 type verdict struct {
 	vi       int          // index of the messages' VI
 	messages int          // sent

@@ -7,7 +7,8 @@ import (
 	"hvia/params"
 )
 
-// The host's rows of the waterfall; those between are the stages of the trace.
+// The host's rows of the waterfall. The rows between them are the stages of the
+// trace.
 const (
 	rowPost = "host: VipPostSend up to the doorbell's store"
 	rowPoll = "host: a look finds the data"

@@ -51,7 +51,7 @@ func writePcap(file, framesFile, comment string) (err error) {
 			return fmt.Errorf("write the capture %s: %w", file, err)
 		}
 	}
-	// The frames copied before an error still make a capture.
+	// The frames before an error still make a valid capture.
 	if err := errors.Join(copyFrames(frames, w), cut, w.Flush(), buffered.Flush()); err != nil {
 		return fmt.Errorf("write the capture %s: %w", file, err)
 	}

@@ -11,8 +11,8 @@ const GuardBytes = 64
 const guardValue = 0xa5
 
 // A Pattern is the content of one message: noise that depends on the seed, the
-// sender and the round, and a last byte that differs from the one before, so
-// that a poller sees every message.
+// sender and the round, and a last byte that differs from the previous one, so
+// that a poll detects every message.
 type Pattern struct {
 	Seed   uint64
 	Sender int

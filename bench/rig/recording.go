@@ -81,7 +81,7 @@ func lockedDirectory() (string, *os.File, error) {
 			return dir, f, os.Mkdir(dir, 0o700)
 		}
 		_ = f.Close()
-		// Another process has just taken it for an abandoned one.
+		// Another process has just removed it as abandoned.
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist) {
 			return "", nil, err
 		}

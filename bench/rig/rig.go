@@ -68,8 +68,8 @@ const (
 	KernelRounds = 16
 )
 
-// WaitLimit bounds every wait of the experiments, in simulated time: far more
-// than any of them takes, so that a lost message is an error and no hang.
+// WaitLimit bounds every wait of the experiments, in simulated time. It is far
+// above any of them, so a lost message is an error and not a hang.
 const WaitLimit = host.Second
 
 const pingPort = "ping-pong"
@@ -85,7 +85,7 @@ func Stopped(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: stopped before its end: %w", what, ctx.Err())
 }
 
-// TwoCards is two hosts with a card each and a wire between them.
+// TwoCards configures two hosts with a card each and a wire between them.
 func TwoCards(b costs.Board, seed uint64) sim.Config {
 	cfg := sim.Config{Profile: b.Profile, Params: b.Models(), Seed: seed, Process: "hvia"}
 	for n := range 2 {

@@ -89,9 +89,8 @@ type Side struct {
 	posted   int // receives so far
 	taken    int // receives reaped
 
-	// Over a plain NIC a program that waits for a send is woken when the send's
-	// descriptor is read, or with the reply. It has only one of the two wakes
-	// if it reaps the send after the reply.
+	// Over a plain NIC a program that waits for its send is woken for it. If it
+	// reaps the send after the reply, it has one wake instead of two.
 	under bool // a send is in flight
 }
 
@@ -160,7 +159,7 @@ func (s *Side) postReceive(t *host.Thread) error {
 }
 
 // Send posts the round's message of n bytes and, while it is in flight, the
-// receive of the one after the next to come.
+// receive for the message after the next incoming one.
 func (s *Side) Send(t *host.Thread, w Pattern, n int) error {
 	w.Fill(s.Arena.Sending(n))
 	local := s.Endpoint.Buffer.Segment(s.Arena.SendOffset(), n)
@@ -215,7 +214,7 @@ func (s *Side) settle(t *host.Thread) error {
 }
 
 // Read reads n bytes of the peer's send buffer and waits for the descriptor's
-// completion, before which VIA promises nothing about the data.
+// completion, before which the data is undefined.
 func (s *Side) Read(t *host.Thread, n int) error {
 	if err := s.Descriptor.SetRDMARead(s.Endpoint.Peer.Address+uint64(s.Arena.SendOffset()), s.Endpoint.Peer.Handle, s.Endpoint.Buffer.Segment(s.Arena.ReceiveOffset(), n)); err != nil {
 		return err

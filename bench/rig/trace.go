@@ -36,7 +36,8 @@ func ReadTrace(path string) ([]TraceEvent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the trace %s: %w", path, err)
 	}
-	// A frame's end is noted when it is sent; the order is that of the times.
+	// The simulator records a frame's end when the frame is sent, so sort by
+	// time.
 	slices.SortStableFunc(events, func(a, b TraceEvent) int { return cmp.Compare(a.TimePs, b.TimePs) })
 	return events, nil
 }
