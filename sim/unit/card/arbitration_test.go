@@ -11,8 +11,8 @@ import (
 	"hvia/sim/unit/internal/unit"
 )
 
-// flight is the limit of frame bytes in flight in one direction: the MAC can
-// store them, so none is lost, however long the card takes for one.
+// flight is the limit of frame bytes in flight in one direction. The MAC can
+// store them, so none is lost while the card is slow.
 const flight = params.MacReceiveFifoBytes - 4*layout.MaxFrame
 
 // wireBytes is a message's part of flight.
@@ -165,8 +165,8 @@ func TestArbitration(t *testing.T) {
 }
 
 // Received frames are still written while the card's transmit side is
-// overloaded: its bus, its packet buffers and the MAC are full of frames for a
-// foreign address all the time.
+// overloaded: its bus, its packet buffers and the MAC are always full of frames
+// for a foreign address.
 func TestReceiveWhileTransmitIsHeldUp(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{}, func(r *rig) {

@@ -66,8 +66,8 @@ func (x *heldWire) hold(t *host.Thread, h *driver.Host) error {
 	if err := errors.Join(e.Accept(t, "held", host.Second), t.Barrier(1, 2)); err != nil {
 		return err
 	}
-	// First often and briefly, to meet frames between the MAC and the wire;
-	// then so long that most frames are held.
+	// First many short holds, to catch frames between the MAC and the wire.
+	// Then one so long that most frames are held.
 	for i := range 101 {
 		span := 1100 * host.Nanosecond
 		if i == 100 {
@@ -91,9 +91,9 @@ func (x *heldWire) hold(t *host.Thread, h *driver.Host) error {
 	return errors.Join(t.Barrier(2, 2), e.Close(t))
 }
 
-// A held wire between cards. Frames sent meanwhile arrive after the release,
-// complete. The MAC passes a frame on before it starts on the wire (here long
-// before), and no release is a short cut.
+// A held wire between cards. Frames sent meanwhile arrive complete after the
+// release. The MAC gives a frame to the link before the frame starts on the
+// wire (here long before), and no release makes it arrive too early.
 func TestHeldWireBetweenCards(t *testing.T) {
 	takesSeconds(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

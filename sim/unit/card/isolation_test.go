@@ -18,8 +18,8 @@ import (
 // trouble is a fault on one pair of VIs while another one works.
 type trouble struct {
 	name string
-	// prepare comes before the messages of a round, post among them on both
-	// machines at a time, after when all is settled.
+	// prepare runs before the messages of a round, post among them on both
+	// machines at once, and after when all is settled.
 	prepare func(r *rig, y [2]*end)
 	post    func(r *rig, y [2]*end, m *machine)
 	after   func(r *rig, y [2]*end)
@@ -326,7 +326,7 @@ func (r *rig) mishaps() (n uint32) {
 	return n
 }
 
-// Whatever happens on one VI, another one's stream stays the same, bit for bit.
+// No fault on one VI changes a bit of another one's stream.
 func TestIsolation(t *testing.T) {
 	takesSeconds(t)
 	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()

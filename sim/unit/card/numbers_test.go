@@ -23,8 +23,8 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// mostLost is the largest number of a peer's frames that an unreliable VI drops
-// for their numbers after the last forged one.
+// mostLost is the maximum of a peer's frames that an unreliable VI drops for
+// their numbers after the last forged one.
 const mostLost = layout.SequenceAgreement - 1
 
 // numbered is an unreliable pair with forged frames: node 0's raw port sends
@@ -74,9 +74,9 @@ func (x *numbered) forge(numbers func(i int) uint32, count int) {
 	}
 }
 
-// own makes the peer send messages of one frame each, all on the wire before
-// the model checks the first, and returns how many of them did not arrive.
-// Those must be the first ones.
+// own makes the peer send messages of one frame each. All are on the wire
+// before the model checks the first. It returns how many of them did not
+// arrive, which must be the first ones.
 func (x *numbered) own(count int) (lost int) {
 	x.source.scramble()
 	at := make([]int, count)
@@ -144,8 +144,8 @@ var forgedNumbers = []struct {
 	}},
 }
 
-// Any number of frames with forged numbers silences an unreliable VI for at
-// most a few of its peer's frames.
+// After any number of frames with forged numbers an unreliable VI drops at most
+// a few of its peer's frames.
 func TestForgedNumbers(t *testing.T) {
 	count := int(unit.Sizes{Short: 100, Normal: 1000, Long: 10_000}.Pick())
 	mustPlay(t, config{rawLog2: 8}, forgedNumbersPlay(count))
@@ -188,8 +188,8 @@ func (v *vi) unheard() {
 	v.send.posted = nil
 }
 
-// A cable that is unplugged while a peer sends: if fewer frames than the window
-// were lost, the VI accepts the next one; if more were, it accepts its peer's
+// A cable is unplugged while a peer sends. If fewer frames than the window were
+// lost, the VI accepts the next one. If more were lost, it accepts its peer's
 // frames again a few frames later.
 func TestOutageLongerThanWindow(t *testing.T) {
 	const begin, span, outages = 5 * host.Millisecond, 2 * host.Millisecond, 5

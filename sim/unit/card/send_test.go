@@ -12,7 +12,7 @@ import (
 )
 
 // end is one side of a conversation: a VI and its memory, which no other VI may
-// touch.
+// access.
 type end struct {
 	vi     *vi
 	source *region // sent from
@@ -26,12 +26,13 @@ const (
 	longestText   = 6000          // of a valid message
 )
 
-// lengths of messages and buffers: where frames, bursts and lanes start and
+// lengths of messages and buffers at which frames, bursts and lanes start and
 // end.
 var lengths = []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, layout.MaxPayload - 1, layout.MaxPayload, layout.MaxPayload + 1,
 	2*layout.MaxPayload - 1, 2 * layout.MaxPayload, 2*layout.MaxPayload + 1, 3 * layout.MaxPayload, 4096, longestText}
 
-// segmentCounts are where chunks of a descriptor start and end.
+// segmentCounts are the numbers of segments at which chunks of a descriptor
+// start and end.
 var segmentCounts = []int{0, 1, 1, 1, 1, 2, 2, 3, 5, 6, 7, 9, 10, 11, 30}
 
 // converse makes a pair of VIs with memory for all operations.
@@ -322,9 +323,9 @@ func (x *conversed) covered(rounds uint64) {
 	}
 }
 
-// conversation is messages both ways on some pairs of VIs, with all possible
-// errors of a send or a receive. Whenever all is settled everything is
-// compared.
+// conversation sends messages both ways on some pairs of VIs, with all possible
+// errors of a send or a receive. Whenever all is settled it compares
+// everything.
 func conversation(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		x := &conversed{rig: r}
@@ -361,9 +362,9 @@ func (r *rig) on(n int, job func(m *machine)) {
 	r.b(job)
 }
 
-// reconnect disconnects those ends that are still connected and connects them
-// again. Their posted receives are flushed; in between both machines run
-// meanwhile.
+// reconnect disconnects those ends that are still connected, which flushes
+// their posted receives. Both machines run `meanwhile`. Then it connects the
+// ends again.
 func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 	r.both(func(m *machine) {
 		v := ends[m.thread.ID().Node].vi
@@ -375,7 +376,7 @@ func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 	if meanwhile != nil {
 		r.both(meanwhile)
 	}
-	// Receives may be posted before there is a connection; a send is flushed.
+	// Receives may be posted before there is a connection. A send is flushed.
 	r.both(func(m *machine) {
 		n := m.thread.ID().Node
 		v := ends[n].vi

@@ -76,10 +76,10 @@ func TestSequenceWraps(t *testing.T) {
 	}
 }
 
-// A card is reset in the middle of a reliable stream, by software or by RST#.
-// Its peer retries up to its limit, completes the oldest incomplete descriptor
-// with TransportError and flushes the rest at the disconnect. The reset card
-// works again after a start and a new connection.
+// A card is reset during a reliable stream, by software or by RST#. Its peer
+// retries up to its limit, completes the oldest incomplete descriptor with
+// TransportError, and flushes the rest at the disconnect. The reset card works
+// again after a start and a new connection.
 func TestResetUnderReliableStream(t *testing.T) {
 	takesSeconds(t)
 	for node := range 2 {
@@ -132,7 +132,7 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 		m.errors = append(m.errors, asyncError{layout.AsyncErrorConnectionLost, out.from.index})
 		m.takeErrors(patience)
 		// A timeout starts with the last frame sent, so retransmissions add to
-		// it: a window at first, then half as many each time.
+		// its time: first a window, then half of the last number each time.
 		took := m.thread.Now() - struck
 		if took < (retryLimit+1)*timeout-100*host.Microsecond || took > (retryLimit+1)*timeout+2*window*16*host.Microsecond {
 			m.fail("the connection was given up %v after the reset, with %d timeouts of %v", took, retryLimit+1, timeout)
@@ -184,8 +184,7 @@ func (x *talk) brokenOff() {
 	if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
 		m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
 	}
-	// Behind a read, and no other request, there may be acknowledged
-	// requests.
+	// Acknowledged requests may follow only reads.
 	acknowledged := failed.read
 	for i, o := range own[well+1:] {
 		switch status := o.p.statusWord(); {
@@ -260,8 +259,8 @@ func queueFull(log2 uint32, rounds uint64) func(r *rig) {
 	}
 }
 
-// A completion queue of both work queues of several VIs is resized while they
-// all talk: no entry is lost, duplicated or out of the order of its queue, and
+// A completion queue of both work queues of several VIs is resized during their
+// traffic. No entry is lost, duplicated or out of order in its queue, and
 // nothing is written to an old ring.
 func TestCompletionQueueResize(t *testing.T) {
 	takesSeconds(t)
@@ -314,7 +313,7 @@ func (x *resizing) say(m *machine) {
 	for begin := m.thread.Now(); total > 0; m.sleep(host.Time(m.random.Int64N(int64(60 * host.Microsecond)))) {
 		var entries []completionEntry
 		if m.random.IntN(3) == 0 {
-			// All entries that can come fit into the smallest one.
+			// All possible entries fit into the smallest ring.
 			entries = x.queue[n].resize(uint32(5 + m.random.IntN(6)))
 			x.resized[n]++
 		}
@@ -359,8 +358,8 @@ func queueResize(most uint64) func(r *rig) {
 		if x.resized[0] == 0 || x.resized[1] == 0 {
 			fail("the completion queues were resized %v times", x.resized)
 		}
-		// A destroyed queue reports the number of entries in its last ring; its
-		// VIs have none.
+		// A destroyed queue reports the number of entries in its last ring. Its
+		// VIs have no queue.
 		r.both(func(m *machine) {
 			q := x.queue[m.thread.ID().Node]
 			if n := q.destroy(); n != q.ring.consumed {

@@ -147,7 +147,7 @@ func (y *withdrawnRound) accountSource(v *vi) {
 			v.sent(p, frames, p.ended(0), y.lengths[i])
 			continue
 		}
-		// Some frames of it may have left; the length says how many.
+		// Some of its frames may have left. The length shows how many.
 		moved := int(p.lengthWord())
 		if moved%layout.MaxPayload != 0 || moved >= y.lengths[i] {
 			fail("a message of %d bytes was given up after %d", y.lengths[i], moved)
@@ -165,8 +165,9 @@ func (y *withdrawnRound) accountDescriptors(v *vi) {
 			v.sent(p, v.framesOf(p, y.source), p.ended(0), y.lengths[i])
 			continue
 		}
-		// Not reached, and with it those behind it that only its link reaches.
-		// One whose doorbell found the queue empty is fetched separately.
+		// The card could not reach it, nor those after it that only its link
+		// reaches. A descriptor whose doorbell found the queue empty is fetched
+		// separately.
 		bad := v.m.counter(layout.CounterDescriptorBad) - v.m.counts[layout.CounterDescriptorBad]
 		if bad < 1 || int(bad) > withdrawnMessages-i {
 			fail("%d descriptors could not be reached, of the last %d posted", bad, withdrawnMessages-i)
@@ -284,8 +285,8 @@ func (g *region) holds(frame []byte) bool {
 	return bytes.Equal(g.bytes(int(h.Address()-g.address), len(payload)), payload)
 }
 
-// cut predicts the traces of a frame whose region went after its first page had
-// been translated and before its second: some complete bursts.
+// cut predicts the bytes of a frame whose region was withdrawn between the
+// translations of its first and its second page: some complete bursts.
 func (g *region) cut(frame []byte) {
 	h := layout.ViaHeader(frame[layout.EthernetHeaderSize:])
 	payload := frame[layout.HeaderBytes : layout.HeaderBytes+int(h.PayloadLength())]

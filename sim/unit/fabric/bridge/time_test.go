@@ -87,7 +87,7 @@ func TestMutantPollGridIsCaught(t *testing.T) {
 	_, now := oneTransfer(t, "", 0, 1, host.Never)
 	written := now - 1
 	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
-	// The bug makes a poll see what is written at its own instant.
+	// The bug makes a poll see a write of its instant.
 	_, now = oneTransfer(t, program, 0, written, host.Never)
 	require.NotEqual(t, 2*written, now)
 }
@@ -154,8 +154,7 @@ func (x primitives) publish(th *host.Thread) error {
 	if err := errors.Join(th.Publish(bridge.Range{Address: 0x3000, Length: 4}), th.Sleep(65000)); err != nil {
 		return err
 	}
-	// The parties disagree: this thread gets the error, the others do
-	// not.
+	// The parties disagree: only this thread gets the error.
 	err := th.Barrier(5, 3)
 	if !errors.Is(err, host.ErrBarrierDisagree) {
 		return fmt.Errorf("barrier with 3 of 4: %w", err)

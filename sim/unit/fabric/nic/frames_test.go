@@ -172,7 +172,7 @@ func TestFrames(t *testing.T) {
 	mustPlay(t, config{params: map[string]int64{"NICTransmitTime": 0, "NICReceiveTime": 0, "NICTransmitBufferFrames": 1, "NICFetchEntries": 32}}, body, body)
 }
 
-// A run repeats bit for bit, and there is nothing to skip.
+// A run repeats bit for bit. There are no clocks to skip.
 func TestRepeat(t *testing.T) {
 	seed := unit.Seed(t)
 	var digests [3]bridge.Digest

@@ -29,8 +29,8 @@ const (
 	viaPatience  = 10 * host.Millisecond
 )
 
-// viaOutcome is what two users of VIA saw of four messages of three frames: an
-// RDMA write and a send that the wire may have damaged, and another of each.
+// viaOutcome is what two users of VIA receive of four messages of three frames:
+// an RDMA write and a send that the wire may damage, and another of each.
 type viaOutcome struct {
 	receives [2]viaReceive
 	async    []layout.AsyncError
@@ -153,9 +153,9 @@ func speak(t *testing.T, device driver.Device, faults string, arguments ...strin
 	return o
 }
 
-// For a message that loses its middle frame, or gets it too late, unreliable
-// delivery owes the first frame, an error for the receiver, and nothing behind
-// the gap. The next message is complete.
+// When a message loses its middle frame, or receives it too late, unreliable
+// delivery still writes the first frame, reports an error to the receiver, and
+// writes nothing after the gap. The next message is complete.
 func TestViaOnAFailingWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -208,8 +208,8 @@ func TestViaOnAFailingWire(t *testing.T) {
 	}
 }
 
-// The same on cards whose every clock is simulated, twice, and on cut-through
-// cards: they know the FCS only after they have started to pass a frame on.
+// The same on cards without skipped clocks, twice, and on cut-through cards,
+// which know the FCS only after they have started to pass a frame on.
 func TestCardOnAFailingWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
@@ -235,9 +235,9 @@ func TestCardOnAFailingWire(t *testing.T) {
 	}
 }
 
-// whole is the part of a message's memory that must not hold bytes with a bad
-// FCS. A cut-through card has written some of the second frame by then, and
-// reports that the message is damaged; behind that frame there is nothing.
+// whole is the part of a message's memory that must not contain bytes with a
+// bad FCS. A cut-through card may have written a part of the second frame, and
+// reports that the message is damaged. After that frame it writes nothing.
 func whole(b []byte) [2]string {
 	return [2]string{string(b[:layout.MaxPayload]), string(b[2*layout.MaxPayload:])}
 }
