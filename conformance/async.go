@@ -14,9 +14,9 @@ import (
 
 // lostCases break all 256 connections at once.
 var lostCases = []Scenario{
-	{Name: "fetched with ErrorWait", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
-	{Name: "delivered to a handler", client: func(e *Env) error { return lostClient(e, e.handleErrors) }, server: lostServer},
-	{Name: "of VIs that were destroyed", client: destroyedClient, server: lostServer},
+	{Name: "lost connections fetched with ErrorWait", client: func(e *Env) error { return lostClient(e, e.fetchErrors) }, server: lostServer},
+	{Name: "lost connections delivered to a handler", client: func(e *Env) error { return lostClient(e, e.handleErrors) }, server: lostServer},
+	{Name: "lost connections of VIs that were destroyed", client: destroyedClient, server: lostServer},
 }
 
 // loseAll connects all VIs of the card and waits until the peer leaves.

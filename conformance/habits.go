@@ -12,26 +12,21 @@ import (
 	"hvia/vipl"
 )
 
-// habit is a behaviour that programs for other providers rely on, beyond the
-// text of the specification.
-type habit struct {
-	name           string
-	client, server Main
-}
-
-var habits = []habit{
-	{"1 descriptors of 64 bytes lie back to back, a buffer directly behind", compactHabit, sinkHabit},
-	{"2 receives posted while idle serve the connection", earlyHabit, sinkHabit},
-	{"3 no match comes fast and leaves the VI usable", noMatchHabit, sinkHabit},
-	{"4 the requester's discriminator comes with its request", discriminatorHabit, sinkHabit},
-	{"5 done on an empty queue is a descriptor error without a descriptor", emptyHabit, nil},
-	{"6 each completion of a tied queue has its entry, and the entry its descriptor", entryHabit, sinkHabit},
-	{"7 memory of a descriptor is the program's as soon as it is taken", reuseHabit, sinkHabit},
-	{"8 handles are not 0 and a range is registered twice", handleHabit, nil},
-	{"9 no memory attributes and tag 0 fit together", zeroHabit, sinkHabit},
-	{"10 disconnect twice does no harm", twiceHabit, sinkHabit},
-	{"11 links of descriptors that are not posted stay as they are", linkHabit, sinkHabit},
-	{"12 levels are compared with >=", levelHabit, nil},
+// habits are what programs for other providers rely on, beyond the text of the
+// specification.
+var habits = []Scenario{
+	{Name: "habit 1: descriptors of 64 bytes lie back to back, a buffer directly behind", client: compactHabit, server: sinkHabit},
+	{Name: "habit 2: receives posted while idle serve the connection", client: earlyHabit, server: sinkHabit},
+	{Name: "habit 3: no match comes fast and leaves the VI usable", client: noMatchHabit, server: sinkHabit},
+	{Name: "habit 4: the requester's discriminator comes with its request", client: discriminatorHabit, server: sinkHabit},
+	{Name: "habit 5: done on an empty queue is a descriptor error without a descriptor", client: emptyHabit},
+	{Name: "habit 6: each completion of a tied queue has its entry, and the entry its descriptor", client: entryHabit, server: sinkHabit},
+	{Name: "habit 7: memory of a descriptor is the program's as soon as it is taken", client: reuseHabit, server: sinkHabit},
+	{Name: "habit 8: handles are not 0 and a range is registered twice", client: handleHabit},
+	{Name: "habit 9: no memory attributes and tag 0 fit together", client: zeroHabit, server: sinkHabit},
+	{Name: "habit 10: disconnect twice does no harm", client: twiceHabit, server: sinkHabit},
+	{Name: "habit 11: links of descriptors that are not posted stay as they are", client: linkHabit, server: sinkHabit},
+	{Name: "habit 12: levels are compared with >=", client: levelHabit},
 }
 
 const habitMessages = 8

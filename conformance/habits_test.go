@@ -13,8 +13,8 @@ import (
 // cards, on M-VIA, and on the RTL.
 func TestClientHabits(t *testing.T) {
 	for _, h := range habits {
-		t.Run(h.name, func(t *testing.T) {
-			mains := MainsOf(Scenario{client: h.client, server: h.server})
+		t.Run(h.Name, func(t *testing.T) {
+			mains := MainsOf(h)
 			conformtest.OnDevices(t, func(t *testing.T, d driver.Device) { runFake(t, d, nil, mains...) })
 			t.Run("card", func(t *testing.T) {
 				conformtest.NeedsSimulator(t)

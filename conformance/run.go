@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hvia/driver"
 	"hvia/driver/drivertest"
@@ -130,7 +131,7 @@ func Run(ctx context.Context, t Target, filter func(name string) bool, report fu
 	if err := t.runCases(ctx, q, cases, report); err != nil {
 		return err
 	}
-	for _, s := range Scenarios {
+	for _, s := range slices.Concat(Scenarios, habits, lostCases) {
 		if s.on(t.Device) && takes(ScenarioGroup, s.Name) {
 			report(t.runScenario(ctx, q, s))
 			if ctx.Err() != nil {

@@ -24,7 +24,8 @@ type Scenario struct {
 	only           driver.Device // the only one that it is about; "" = all
 }
 
-// Scenarios are all scenarios.
+// Scenarios are those that tests also run over lossy links and between
+// processes. [Run] adds the habits and the lost connections.
 var Scenarios = []Scenario{
 	{Name: "every alignment, both ways", client: pingClient, server: pongServer},
 	{Name: "queues", client: queueClient, server: sinkServer},
