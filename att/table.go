@@ -179,9 +179,9 @@ func (t *Table) Register(r Region) (Registration, error) {
 	return reg, nil
 }
 
-// Modify changes a region's tag and rights under the same handle, and returns
-// the entry to write; no level-2 entries. Holders of copies of the entry must
-// drop them first.
+// Modify changes a region's tag and rights under the same handle and returns
+// the new entry. The level-2 entries stay. Before the call, the caller must
+// have the card drop its cached copies of the entry.
 func (t *Table) Modify(h Handle, tag uint16, write, read bool) (Registration, error) {
 	if _, err := t.slot(h, slotValid); err != nil {
 		return Registration{}, fmt.Errorf("att: modify handle %v: %w", h, err)

@@ -142,8 +142,9 @@ func changeServer(e *Env) error {
 		}
 	}
 	check(p.Settled(0))
-	// The memory of a posted descriptor: the card fetched the descriptor with
-	// the old entry; the kernel of M-VIA reads it when a message arrives.
+	// Attributes of the region that holds a posted descriptor can change: the
+	// card has already fetched the descriptor, and the kernel of M-VIA reads it
+	// only when a message arrives. Disconnect then completes it as flushed.
 	d := must(p.Receive(0, 64))
 	check(e.T.Sleep(host.Millisecond))
 	e.Is("of a descriptor", e.NIC.SetMemAttributes(e.T, p.descriptors.Address(), p.descriptors.Handle(), vipl.MemAttributes{EnableRDMAWrite: true}), nil)

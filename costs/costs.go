@@ -83,11 +83,11 @@ func (b Board) Priors() map[string]int64 {
 	return m
 }
 
-// HostCosts returns the cost model of a host of a profile ("" is the paper's
-// card) with the card or a plain NIC, and with the parameters unchanged: for
-// programs that use the processor times of the experiments. It charges the
-// card's interrupts too. The experiments do not: no interrupt is on a message's
-// path.
+// HostCosts returns the processor times of the experiments for use in other
+// programs. They hold for a host with the card or a plain NIC, with the
+// unchanged parameters of a profile ("" is the paper's card). Unlike
+// Board.Costs, they charge the card's interrupts; the experiments leave them
+// out because no interrupt is on a message's path.
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {
@@ -114,9 +114,9 @@ func (b Board) KernelCosts() host.CostModel { return b.hostCosts() }
 // hostCosts returns the processor times of a host in the experiments.
 //
 // RecvWait's work lies on the path of a received message and is charged.
-// SendWait's is not: the sides of a ping-pong reap their sends while the
-// message is in flight (see pingPong.ping), off every path. Its cost could only
-// shift later polls, so a figure fitted to receives would move RDMA writes by
+// SendWait's work is not charged: a ping-pong reaps its send while the message
+// is in flight (see pingPong.ping), so the work delays no message. Charging it
+// would only shift the later polls, and so change the latency of RDMA writes by
 // up to a poll period. A program that polls the last byte of an RDMA write pays
 // only for the polls.
 func (b Board) hostCosts() host.CostModel {

@@ -224,9 +224,11 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 }
 
 // Close leaves the fabric: it releases everything that the process has on the
-// card, and the peers' connections are lost. If a thread exists that is in no
-// call, this happens in the order of simulated time. Memory of the fabric is
-// invalid afterwards. A second call does nothing.
+// card, and the peers' connections are lost. A thread of the process that is
+// not in a call leaves at its simulated time. If there is none, the service
+// reclaims the resources after the connection ends; in timed mode the run is
+// then not reproducible. Memory of the fabric is invalid afterwards. A second
+// call does nothing.
 func (p *Process) Close() error {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return fmt.Errorf("fabric: leave fabric '%s': %w", p.fabric, err)

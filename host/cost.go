@@ -51,8 +51,8 @@ type ProtocolCosts struct {
 	// ReceivePacket is the interrupt service's work for a received packet,
 	// without the copy of its payload.
 	ReceivePacket Time
-	// Wake is the delay from the event that a blocked thread waits for until
-	// the thread starts to get the processor. It occupies no processor.
+	// Wake is the delay from the event that a blocked thread waits for to the
+	// context switch to it (Switch). The processor is free meanwhile.
 	Wake Time
 }
 

@@ -21,8 +21,8 @@ var free = map[string]string{
 	"MacReactClocks": "T3, and only if the bandwidth misses by more than 3 %",
 }
 
-// The models of buses and wire are frozen since the bursts were measured, so
-// the experiments predict.
+// The bus and wire models have not changed since they reached the paper's burst
+// rates, so the results of the experiments are predictions.
 func TestModelsAreFrozen(t *testing.T) {
 	h := sha256.New()
 	for _, p := range table {

@@ -65,7 +65,8 @@ var ranges = map[string]limits{
 	"NICTransmitCoalesceTime":   {0, 1000 * millisecond},
 	"NICTransmitCoalesceFrames": {0, 1 << 20},
 
-	// Host: a message takes few of these, a byte of it one HostCopyTime.
+	// Host: a message is charged only a few of these times, but HostCopyTime
+	// for each byte, so its limit is lower.
 	"HostPostTime":        {0, millisecond},
 	"HostReceiveWaitTime": {0, millisecond},
 	"HostTimeOfDayTime":   {0, millisecond},

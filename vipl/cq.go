@@ -409,7 +409,8 @@ func (c *CQ) state() cqState {
 }
 
 // await waits for an entry or a change of state, and says whether that took
-// time. With notified only the interrupt of an entry wakes the thread.
+// time. If notified is not nil, an entry wakes the thread only through its
+// interrupt, not through its write to the ring.
 func (c *CQ) await(t *host.Thread, timeout host.Time, since cqState, blocked bool, notified func() bool) (bool, error) {
 	c.mu.Lock()
 	if c.destroyed || c.changes != since.changes {

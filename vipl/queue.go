@@ -196,8 +196,9 @@ func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 }
 
 // await waits until the head of the queue has completed, the VI is broken or
-// gone, or deliver has work, and says whether that took time. With notified
-// only the interrupt of a completion wakes the thread.
+// gone, or deliver has work, and says whether that took time. If notified is
+// not nil, a completion wakes the thread only through its interrupt, not
+// through the descriptor's status.
 func (q *queue) await(t *host.Thread, timeout host.Time, blocked bool, notified func() bool) (bool, error) {
 	v := q.vi
 	v.mu.Lock()

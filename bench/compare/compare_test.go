@@ -405,9 +405,9 @@ func TestCompareManyNodes(t *testing.T) {
 	}
 }
 
-// On simulated cards and NICs, too, each sender has a node, and each node has
-// its bus, its cable and its interface of the capture; the report has the
-// counters of cards and switch. It repeats bit for bit.
+// The same on simulated cards and NICs: each sender is a node with its own bus,
+// cable and capture interface, and the report has the counters of cards and
+// switch. Two runs give the same report, one of them with a capture.
 func TestCompareSwitch(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := manyNodes(smallCompare(t, PatternManyToOne), 4)

@@ -55,7 +55,8 @@ func textStyle(size float64, bold bool, c color.Color, x text.XAlignment, y text
 	return text.Style{Color: c, Font: f, XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
 }
 
-// lineStyle is a stroke; with dashed the dashes follow the width.
+// lineStyle is a stroke of the given colour and width, solid or dashed (5 pt
+// on, 3.5 pt off).
 func lineStyle(c color.Color, width float64, dashed bool) draw.LineStyle {
 	s := draw.LineStyle{Color: c, Width: vg.Points(width)}
 	if dashed {

@@ -271,8 +271,9 @@ type pingPong struct {
 	windows  []interval     // those rounds, on ping's clock
 	spent    []host.Account // in them by both hosts
 	calls    []host.Time    // of ping's sends, all rounds of all sizes
-	arrivals [2][]host.Time // the returns of receives, of ping and of pong, likewise
-	ledger   ledger         // where the protocol runs in the kernels
+	// when each receive returned, on ping and on pong: all rounds of all sizes
+	arrivals [2][]host.Time
+	ledger   ledger // where the protocol runs in the kernels
 	wall     []report.WallRow
 
 	// faults has an entry for each completely measured size: the first wrong

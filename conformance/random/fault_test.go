@@ -212,8 +212,8 @@ func TestShortestFailingList(t *testing.T) {
 	require.True(t, ops[n-1].d.hasRemote)
 }
 
-// A race has only the allowed outcomes: here a flushed send reports an
-// impossible length.
+// The run detects an outcome of a race that is not allowed: here an injected
+// bug gives a flushed send an impossible length.
 func TestRaceOutcomes(t *testing.T) {
 	s := conformtest.Seed(t)
 	ops := generate(t, s, 6000, conditions{})

@@ -44,10 +44,10 @@ func fakesWith(ctx context.Context, d driver.Device, seed uint64, r *randomRun, 
 // their wire, with delays.
 const fakeRetry = 100 * host.Microsecond
 
-// wire prepares the wire of fakes for the conditions of a run. It loses the
-// frames of a pair whose link is down, and the frames of unreliable VIs that
-// the model loses. The frames of reliable VIs have faults by seed without a
-// visible effect for programs.
+// wire sets the faults of the fakes' wire. It drops all frames of a pair whose
+// link is down, and those frames of unreliable VIs that the model loses. If the
+// run has faults, frames of reliable VIs are lost, duplicated or delayed by
+// seed; retransmission hides this from programs.
 func (r *randomRun) wire(seed uint64) func(f *drivertest.Fabric) {
 	return func(f *drivertest.Fabric) {
 		faults := drivertest.Faults{Seed: seed, Lose: 40, Duplicate: 30, Delay: 60}.Copies()

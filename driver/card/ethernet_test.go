@@ -32,7 +32,8 @@ type lan struct {
 	nic    [2]*card.Ethernet
 }
 
-// threads of each node: rank 0 is the agent's, which opens and serves.
+// startLan starts two nodes with the given number of threads each. Rank 0 is
+// the agent: it opens the NIC and serves its interrupts.
 func startLan(t *testing.T, mode sim.Mode, ranks int, values map[string]int64) *lan {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -36,7 +36,8 @@ func (g *grid) at(i, j int) int { return i*(g.n+2) + j }
 // that a misplaced value shows.
 func outside(i, j int) float64 { return float64(((7*i+13*j)%101 + 101) % 101) }
 
-const diffusion = 0.2 // times the step of time, over the square of the distance of points
+// diffusion coefficient x time step / grid spacing squared
+const diffusion = 0.2
 
 // step is one explicit five-point step of the heat equation. The conversions
 // keep compilers from fusing a product and a sum, which would round

@@ -79,7 +79,9 @@ func TestOneWrongBitIsSeen(t *testing.T) {
 		for _, at := range []int{8, 12, 19} {
 			_, err := fake(t, options{device: driver.DeviceHvia, points: 16, steps: 20, spoil: func(r, step int, halo []byte) {
 				if r == rank && step == at {
-					halo[8*5+6] ^= 1 // of the fraction; heat has arrived there by then
+					// flips a bit of the fraction of value 5, which is not 0 by
+					// this step
+					halo[8*5+6] ^= 1
 				}
 			}})
 			require.ErrorContains(t, err, "computed in one place", "node %d, step %d", rank, at)

@@ -121,8 +121,10 @@ type node struct {
 	memory *mem.Memory
 	raw    *bridge.Memory
 
-	orders sync.Mutex // for the node's one thread of ServiceRank
-	banks  []bank     // in use, by first frame; guarded by the service's mu
+	// held while the service's thread (rank ServiceRank) is attached to the
+	// node: there is only one
+	orders sync.Mutex
+	banks  []bank // in use, by first frame; guarded by the service's mu
 }
 
 type bank struct{ first, frames int }
@@ -267,7 +269,8 @@ func start(ctx context.Context, c Config) (_ *Service, err error) {
 	return s, nil
 }
 
-// startFabric starts the simulator; only until it runs does ctx cancel it.
+// startFabric starts the simulator. ctx can cancel the start, but not the
+// running simulator.
 func startFabric(ctx context.Context, c sim.Config) (*sim.Fabric, error) {
 	life, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

@@ -57,7 +57,7 @@ func TestBankIsSharedByItsTable(t *testing.T) {
 			require.Equal(t, p.Bytes()[at:at+int(r.Length)], linear[file:file+int(r.Length)])
 			at += int(r.Length)
 		}
-		// The card's uses count by physical frames.
+		// Pin counts uses by physical frame number, also in a bank.
 		pages, err := agent.Pin(bridge.UseRegion, a.Address(), uint64(n))
 		require.NoError(t, err)
 		for _, page := range pages {

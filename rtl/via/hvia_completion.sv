@@ -73,7 +73,8 @@ module hvia_completion #(
     input  hvia_params_pkg::vi_t drain_vi_i,
     output logic            handle_busy_o,
     output logic            vi_busy_o,
-    // Now in memory, one clock each: a completion, and the entry that follows it.
+    // One-clock pulses when a write has reached memory: first the completion, then its completion
+    // queue entry, if any.
     output logic            done_valid_o,
     output logic [1:0]      done_kind_o,
     output logic [7:0]      done_index_o,

@@ -22,12 +22,11 @@
 // flushed: its descriptor is completed at once; without a descriptor an asynchronous error is
 // raised. The state of each VI's message is in RAM, so messages of different VIs interleave freely.
 //
-// Sequence numbers of unreliable VIs: a frame inside SequenceWindow is accepted, whatever is
-// missing before it; one behind or beyond the window is dropped. The number after the last frame's
-// is the candidate: the next frame outside the window agrees if it lies in the window at the
-// candidate. A copy of the last frame changes nothing; any other number starts a new run, and so
-// does an accepted frame. The frame that completes SequenceAgreement in a row is accepted, whatever
-// number was expected. So a forged or damaged number silences a VI for a few frames only.
+// Sequence numbers of unreliable VIs: a frame inside SequenceWindow is accepted, even if frames
+// before it are missing. Others are dropped, unless SequenceAgreement of them come in a row, each
+// less than SequenceWindow ahead of the number after the previous one (the candidate): then the
+// last is accepted and sets the number. A copy of the last frame does not count; any other frame
+// restarts the count. So a forged or damaged number silences a VI for a few frames only.
 //
 // Cut-through: a frame may be offered while it still arrives. Words are used as they arrive, and
 // whatever depends on the whole frame (its count, the end of its message) waits for `rx_end_i`. A
@@ -1123,7 +1122,8 @@ module hvia_rx_engine #(
   end
   assign async_vi_o = 8'(vi_q);
 
-  // Complete frames are counted; the MAC does not count a bad one.
+  // Only good frames are counted by outcome, so that the sum matches the MAC's count of good
+  // frames. The MAC counts bad ones separately.
   outcome_e counted;
   always_comb begin
     counted = FrameNone;

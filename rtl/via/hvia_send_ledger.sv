@@ -29,7 +29,8 @@ module hvia_send_ledger (
     input  logic         rst_ni,
     input  logic [47:0]  timebase_i,
 
-    // Connect: numbers and limits of the connection; reset of a VI (all take it in this clock).
+    // Connect: first sequence number and limits. Reset of a VI: every module takes it in the clock
+    // with `clear_valid_i` and `clear_ready_i`.
     input  logic         led_init_valid_i,
     output logic         led_init_ready_o,
     input  hvia_params_pkg::vi_t seq_init_vi_i,

@@ -248,7 +248,7 @@ module hvia_tx_engine #(
   logic [63:0] seg_va_q;
   logic [31:0] seg_handle_q, seg_left_q;
   logic [7:0]  segs_q;        // segments after it
-  // Those of them that are here: `places_q`, from bit 0 of `chunk_q` on.
+  // The next `places_q` segments have been fetched; they start at bit 0 of `chunk_q`.
   logic [8*ChunkBytes-1:0] chunk_q;
   logic [2:0]  places_q;
   logic [63:0] chunk_va_q;    // of the last chunk that is here or was requested

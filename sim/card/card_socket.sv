@@ -100,7 +100,8 @@ module card_socket #(
   logic [31:0] dq_q;
   always_ff @(posedge sd_clk_i) dq_q <= chip_dq_i;
 
-  // Bits of PciLine that do not describe a level.
+  // The card never drives ACK64# (bit 9). AD and C/BE# (bits 7:6) have their levels in their own
+  // signals.
   assign card_oe_o[9]      = 1'b0;
   assign card_high_o[9]    = 1'b1;
   assign card_high_o[7:6]  = 2'b00;

@@ -16,9 +16,9 @@ import (
 // ForProfile returns the spec of the same program for a profile's board. An
 // empty name means the base profile, which the committed sources implement. For
 // another profile it renders the board's generated sources beside the builds.
-// They replace the committed ones: the SystemVerilog package in RTL, the C++
-// header by the first path for quoted includes. Name gets the profile's name,
-// so that no object files are shared.
+// The SystemVerilog package replaces the committed one in RTL; the C++ header
+// is found before the committed one through -iquote. Name gets the profile's
+// name, so that no object files are shared.
 func (s Spec) ForProfile(name string) (Spec, error) {
 	set, err := params.ForProfile(name)
 	if err != nil {

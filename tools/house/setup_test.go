@@ -24,8 +24,9 @@ var complete = map[string]string{
 	"id":        "echo 0",
 }
 
-// runSetup runs tools/setup.sh on a machine of scripts. called has the calls of
-// its apt-get.
+// runSetup runs tools/setup.sh with a PATH that has a few real programs and the
+// given shell scripts in place of the others. called is the log of the fake
+// apt-get.
 func runSetup(t *testing.T, programs map[string]string, args ...string) (code int, stdout, stderr, called string) {
 	t.Helper()
 	bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")

@@ -24,7 +24,8 @@ type entry struct {
 	length  uint32
 	started bool
 	first   uint32 // number of its first frame, once started
-	bits    uint32 // its errors; it is not continued
+	// status error bits; with any set, no further frame of the entry is sent
+	bits uint32
 
 	// Of a request.
 	body        descriptor

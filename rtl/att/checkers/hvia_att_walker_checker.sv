@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Properties of `att_walker`: when an update completes, no cache line holds an entry that it ended;
-// `quiet_o` is exact.
+// Properties of `att_walker`: an update completes only after its scan has removed the cached copies
+// of the invalidated entry; `quiet_o` is exact.
 module hvia_att_walker_checker (
     input logic        clk_i,
     input logic        rst_ni,

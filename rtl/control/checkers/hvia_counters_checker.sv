@@ -35,7 +35,7 @@ module hvia_counters_checker (
                 known_q == known_then_q && {add_valid_q, rd_data_o} == then_q)
         else $error("counters: a register changed after quiet");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         plane0_then_q <= plane0_q;
         plane1_then_q <= plane1_q;

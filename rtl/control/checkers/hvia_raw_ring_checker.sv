@@ -33,7 +33,7 @@ module hvia_raw_ring_checker #(
   logic [44:0] entry_q;
   localparam int unsigned NowWidth = 2 * CountBits + 19;
   logic [NowWidth-1:0] then_q;
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [NowWidth-1:0] now();
     now = {ready_q, done_q, fetching_q, using_q, writing_q, fetch_q, head_q};
   endfunction
@@ -68,7 +68,7 @@ module hvia_raw_ring_checker #(
         assert (now() == then_q)
         else $error("raw_ring: a register changed after quiet");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) then_q <= now();
     end
   end

@@ -51,7 +51,7 @@ module hvia_registers_checker (
   logic [32*hvia_pkg::AsyncErrorDroppedWords-1:0] dropped_then_q;
   logic held;  // quiescent in the last clock; a reset clears it
   assign held = quiet_q && !busy_q && !soft_reset_busy_i;
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [93+2*AsyncBits:0] now();
     now = {
       mac_q, irq_status_q, irq_enable_q, async_count_q, async_overflow_q, async_head_q,
@@ -123,7 +123,7 @@ module hvia_registers_checker (
         assert (async_dropped_q == dropped_then_q && now() == then_q)
         else $error("registers: a register changed after quiet");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !held) begin
         dropped_then_q <= async_dropped_q;
         then_q         <= now();

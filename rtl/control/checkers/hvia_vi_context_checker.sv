@@ -37,7 +37,7 @@ module hvia_vi_context_checker (
       else $error("vi_context: a VI that is Free counts as live");
       assert (hold_valid_i || live_o == live_q)
       else $error("vi_context: a VI in use does not count as live");
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) ctx_q <= rd_ctx_o;
     end
   end

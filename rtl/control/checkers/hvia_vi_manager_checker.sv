@@ -55,7 +55,7 @@ module hvia_vi_manager_checker (
   localparam int unsigned StateWidth = 5 + 4 + 11 + 11 + 32 + 8 + 32 + 32 + 5 + 3;
   logic [StateWidth-1:0] then_q;
   logic [255:0] payload_then_q;
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [StateWidth-1:0] now();
     now = {
       state_q, word_q, fill_q, chunk_q, detail_q, status_q, index_q, list_count_q, hold_q, second_q,
@@ -125,7 +125,7 @@ module hvia_vi_manager_checker (
       else $error("vi_manager: an interrupt without a command");
       assert (!(quiet_o && next_deadline_o != '1 && timebase_i >= next_deadline_o && !hold_valid_o))
       else $error("vi_manager: quiet although the deadline has come");
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         payload_then_q <= payload_q;
         then_q         <= now();

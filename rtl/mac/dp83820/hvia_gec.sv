@@ -529,7 +529,8 @@ module hvia_gec #(
   assign rx_end    = wr_rx_status & (wr_slot == rx_next_q) & ~rx_full_q[wr_slot] &
                     rx_status[hvia_pkg::MacDescriptorCommandStatusOwnBit];
   assign rx_odd    = wr_rx_status & ~rx_end;
-  // The core returns a slot that it knows of.
+  // The core owns, and later frees, the slot of a good frame and of any frame it was already
+  // offered. The slot of any other frame is free at once.
   assign rx_keep   = rx_offered_q | (rx_kind == RxGood);
   assign rx_report = cut_rx_i & rx_due_q & ~wr_valid & ~halt & ~rx_rest_q &
       (rx_fill_q > {1'b0, TailBytes});

@@ -81,7 +81,7 @@ module hvia_pci_master_checker #(
   // The requester stalls the master.
   assign owed = cur_write_q ? (wcnt_q == 3'd0) : (rvalid_o & ~rready_i);
 
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [StateW-1:0] now();
     now = {state_q, cur_valid_q, cur_write_q, cur_addr_q, cur_cnt_q, nxt_valid_q, ad_q, cbe_q,
            ad_oe_q, cbe_oe_q, par_q, par_oe_q, frame_n_q, frame_oe_q, irdy_n_q, irdy_oe_q,
@@ -158,7 +158,7 @@ module hvia_pci_master_checker #(
         assert (frame_n_q | ~frame_was_n_q)
         else $error("pci_master: a transaction began in a soft reset with BusMaster off");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

@@ -27,7 +27,7 @@ module hvia_cdc_fifo_checker #(
 
   localparam logic [AddrW:0] Lap = (AddrW + 1)'(Depth);
 
-  // Gray code to binary: each bit is the parity of the bits above it.
+  // Gray code to binary: each bit is the parity of the Gray bits from it up.
   function automatic logic [AddrW:0] from_gray(input logic [AddrW:0] gray);
     for (int unsigned i = 0; i <= AddrW; i++) from_gray[i] = ^(gray >> i);
   endfunction

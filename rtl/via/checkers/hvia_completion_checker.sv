@@ -96,7 +96,7 @@ module hvia_completion_checker #(
   logic [178+VIW:0]     cpl_was_q[4];
   logic [3:0]       passed_q;  // completions served before the one of source 0
 
-  // Functions: a simulator builds the words only where they are used.
+  // Functions are evaluated only where used.
   function automatic logic [Width-1:0] now();
     now = {state_q, last_q, vi_q, seq_q, pa_q, handle_q, length_q, status_q, immediate_q,
            has_immediate_q, receive_q, beat_q, tie_q, tied_q, has_tie_q, created_q, ring_q,
@@ -235,7 +235,7 @@ module hvia_completion_checker #(
       assert (async_valid_o == (stat_completion_error_o || stat_completion_queue_overrun_o) &&
               !(async_valid_o && (done_valid_o || !async_ready_i)))
       else $error("completion: written and lost, or lost without a report");
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

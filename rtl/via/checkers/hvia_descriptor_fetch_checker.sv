@@ -103,7 +103,7 @@ module hvia_descriptor_fetch_checker #(
   logic [95+hvia_params_pkg::VICountLog2:0] txc_was_q;
   logic [6:0]   beats_q;
 
-  // Functions: a simulator builds the words only where they are used.
+  // Functions are evaluated only where used.
   function automatic logic [260+2*hvia_params_pkg::VICountLog2:0] now();
     now = {state_q, work_q, va_q, handle_q, pa_q, more_q, head_turn_q, vi_state_q, tag_q,
            link_valid_o, release_valid_o, link_now(), desc_valid_o, wr_valid_o, cpl_valid_o,
@@ -264,7 +264,7 @@ module hvia_descriptor_fetch_checker #(
         assert (!(rerr_i && !rlast_i))
         else $error("descriptor_fetch: an error that does not end the read");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         words_was_q <= words_q;
         was_q       <= now();

@@ -46,7 +46,7 @@ module hvia_doorbell_checker (
 
   assign good   = stat_doorbell_send_o || stat_doorbell_receive_o;
   assign commit = {db_receive_o, db_vi_o, db_va_o, db_handle_o};
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [168+2*hvia_params_pkg::VICountLog2:0] now();
     now = {walking_q, load_q, began_q, owed_q, phase_q, receive_q, vi_q, low_q, high_q, db_valid_o,
         commit};
@@ -135,7 +135,7 @@ module hvia_doorbell_checker (
       else $error("doorbell: a dword taken in the clock in which a VI is forgotten");
       assert (!(stat_doorbell_send_o && stat_doorbell_receive_o))
       else $error("doorbell: one doorbell for two queues");
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

@@ -25,7 +25,7 @@ module hvia_notify_checker #(
   logic [Names-1:0] armed_was_q, queued_was_q;
   logic [30:0]      was_q;
   logic [9:0]       count_q;  // names in the queue, counted here
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [30:0] now();
     now = {name_q, put_q, take_q, shown_q};
   endfunction
@@ -51,7 +51,7 @@ module hvia_notify_checker #(
         assert (armed_q == armed_was_q && queued_q == queued_was_q && now() == was_q)
         else $error("notify: a register changed after quiet");
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         armed_was_q  <= armed_q;
         queued_was_q <= queued_q;

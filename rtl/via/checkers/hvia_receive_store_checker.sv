@@ -38,7 +38,7 @@ module hvia_receive_store_checker (
   logic [8:0]    clocks_q;
   hvia_params_pkg::vis_t stale_was_q;
 
-  // A function: a simulator builds the words only where they are used.
+  // A function is evaluated only where used.
   function automatic logic [242+2*hvia_params_pkg::VICountLog2:0] now();
     now = {search_q, search_vi_q, compare_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
   endfunction
@@ -86,7 +86,7 @@ module hvia_receive_store_checker (
         assert (clocks_q == 9'(Places + 1))
         else $error("receive_store: a search ended after %0d clocks", clocks_q);
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         valid_was_q  <= valid_q;
         held_stale_q <= stale_q;

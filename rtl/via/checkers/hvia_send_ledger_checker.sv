@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Properties of `send_ledger`: the engines are answered in time; an offer is stable until taken (a
-// job may be withdrawn); numbers and rings of a record keep their order; no descriptor arrives
-// without a free slot; no state changes while `quiet_o` is 1.
+// Properties of `send_ledger`: each engine gets its response within its bound; an offer is stable
+// until taken (a job may be withdrawn); in each VI's record, head, started and tail of both rings
+// stay in order, and frames in flight stay within the window; no descriptor arrives without a free
+// slot; no state changes while `quiet_o` is 1.
 module hvia_send_ledger_checker (
     input logic         clk_i,
     input logic         rst_ni,
@@ -61,7 +62,6 @@ module hvia_send_ledger_checker (
     input logic         windows_ordered
 );
 
-  // Clocks within which an engine gets its response.
   localparam int unsigned TransmitBound = 64;
   localparam int unsigned ReceiveBound  = 128;
 
@@ -73,7 +73,7 @@ module hvia_send_ledger_checker (
   logic [34+hvia_params_pkg::VICountLog2:0]   ref_was_q;
   logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] was_q;
 
-  // A function: a simulator builds the word only where it is used.
+  // A function is evaluated only where used.
   function automatic logic [16+hvia_params_pkg::VICountLog2+5*hvia_params_pkg::VICount:0] now();
     now = {state_q, op_q, vi_q, init_q, clear_q, engine_q, job_valid_q, cpl_valid_q, async_q,
         nak_valid_q, unhold_q,
@@ -130,7 +130,7 @@ module hvia_send_ledger_checker (
         else $error("send_ledger: the numbers of VI %0d have lost their order: %0d, %0d frames",
             vi_q, ahead, span);
       end
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) was_q <= now();
     end
   end

@@ -178,7 +178,8 @@ module hvia_tx_engine_checker #(
         assert (job_response_i == job_slot_i[4])
         else $error("tx_engine: slot %0d is no place of such a job", job_slot_i);
       end
-      // Only the blocks inside and the sequence numbers may change.
+      // While `quiet_o` is 0 this module's own state must change, unless only the DMA, the packer
+      // or an initialisation of sequence numbers is active.
       moved_q      <= !quiet_o && (waits || (!message && !raw && !acking)) && dma_quiet &&
           pack_quiet &&
                       !seq_init_valid_i;

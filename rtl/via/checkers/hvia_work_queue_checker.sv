@@ -97,7 +97,7 @@ module hvia_work_queue_checker #(
   logic          space_q, took_send_q, wanted_q, flushed_q;
   hvia_params_pkg::vi_t wanted_vi_q, flushed_vi_q;
 
-  // Functions: a simulator builds the words only where they are used.
+  // Functions are evaluated only where used.
   function automatic logic [113+VIW:0] take_now();
     take_now = {take_receive_o, take_vi_o, take_va_o, take_handle_o, take_more_o, take_seq_o};
   endfunction
@@ -223,7 +223,7 @@ module hvia_work_queue_checker #(
       assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);
-      // State at the start of a quiescent span. Last, because the checks above read the old value.
+      // State at the start of a quiescent span.
       if (quiet_o && !quiet_q) begin
         pending_was_q <= pending_q;
         known_was_q   <= known_q;

@@ -98,7 +98,8 @@ func TestHostMemoryFails(t *testing.T) {
 }
 
 func hostMemoryFails(t *testing.T, program string) error {
-	const limit = 16 // its operation writes this many words
+	// the limit operation (opLimit) makes this many host writes
+	const limit = 16
 	table, err := att.NewTable(limit)
 	require.NoError(t, err)
 	region := att.Region{Start: 1 << 40, Length: 4096, Pages: []uint32{7 << 12}, Tag: 3}

@@ -124,7 +124,7 @@ func (m *machine) takeEntry(x *completionRing) (completionEntry, bool) {
 	m.counts[layout.CounterCompletionQueueEntry]++
 	x.consumed++
 	m.putWord(x.base+layout.CompletionQueueHeaderConsumedOffset, x.consumed)
-	// The number in it is for the trace.
+	// The entry's sequence number may have any value: it serves the trace only.
 	m.expectWord(at+layout.CompletionEntryWordOffset, word)
 	m.expectWord(at+layout.CompletionEntrySequenceOffset, binary.LittleEndian.Uint32(m.memo[at+layout.CompletionEntrySequenceOffset:]))
 	return e, true

@@ -131,8 +131,8 @@ func sleep(span host.Time) func(c *crew, th *host.Thread) error {
 func publish(c *crew, th *host.Thread) error { return c.publish(th) }
 func knock(c *crew, th *host.Thread) error   { return c.knock(th) }
 
-// look polls until there is a publication more than `before`, and must or must
-// not see it.
+// look polls until more than `before` publications are visible. want says
+// whether that must happen within the timeout.
 func look(period, timeout host.Time, before int, want bool) func(c *crew, th *host.Thread) error {
 	return func(c *crew, th *host.Thread) error {
 		ok, err := c.poll(th, period, timeout, func() bool { return c.seen(th.Now()) > before })

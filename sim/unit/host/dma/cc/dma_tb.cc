@@ -364,7 +364,9 @@ class Testbench {
   uint32_t plain = 0;
   uint64_t reads = 0, writes = 0, bytes = 0, cut_short = 0, whole_short = 0;
   uint64_t outcomes[8] = {};
-  uint64_t asked[3] = {};  // clocks to the first page; to a later one at rest; to a later one during a transfer
+  // clocks with a translation request for: the first page; a later one, all earlier bytes moved; a
+  // later one, during a transfer
+  uint64_t asked[3] = {};
 
  private:
   std::unique_ptr<Vdma_tb> top;

@@ -250,7 +250,8 @@ void ReadThatWaits() {
     if (i % 2 == 1) h.Ack(2, 103);
   }
   h.WantErrors({}, "the peer lives");
-  // A started message requests an acknowledgement itself.
+  // A probe is offered after the timeout and withdrawn when a message starts: the message's frame
+  // requests an acknowledgement itself.
   h.Timeout();
   h.Step(80);
   h.Want(h.job && h.job->number == 101, "the request is offered again");

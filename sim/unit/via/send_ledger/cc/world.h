@@ -466,8 +466,8 @@ class World : public Model {
       }
       if (!x.connected) continue;
       if (!x.to_answer.empty() && x.to_answer.front().first <= now && !x.silent && rng.Chance(1, 4)) {
-        // The peer may not read that memory. This is reported in the read's turn, long after its
-        // request was acknowledged.
+        // The peer cannot serve the read (no right, or a transport error). It sends the NAK when
+        // the read's turn comes, long after it acknowledged the request.
         if (!x.refused && x.answer_left == 0 && rng.Chance(k.refusals, 256)) {
           x.refused = true;
           x.refused_number = x.to_answer.front().second->number;
