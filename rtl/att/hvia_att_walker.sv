@@ -497,7 +497,7 @@ module hvia_att_walker (
       end else if (scan_q) begin
         scan_b_q <= scan_read;
         if (scan_match && install) begin
-          // The walk used the write port: read that line another time.
+          // The walk used the only write port: the scan reads this line again.
           scan_b_q    <= 1'b0;
           scan_ptr_q  <= scan_b_ptr_q;
           scan_last_q <= 1'b0;

@@ -2,8 +2,8 @@
 
 // Collects asynchronous errors. Several engines may report one in the same clock; each has one
 // slot, and one error per clock goes on to the registers, the lowest source first. A source must
-// not report before its last error has left its slot: its errors are far enough apart, or it checks
-// its ready.
+// not report before its last error has left its slot. Sources whose errors may come closer wait for
+// ready.
 module hvia_async_errors #(
     parameter int unsigned Sources = 7
 ) (

@@ -4,11 +4,11 @@
 // `strobe_i` counts one event of its counter in that clock.
 //
 // The counts live in a RAM with one update per clock. Pending events are held in two bit planes, a
-// number from 0 to 3 per counter; one addition serves all of it. The highest numbers are served
-// first, and among equals those not served in the present round, so a counter that is hit in every
-// clock neither loses events nor starves the others. No event is lost unless a counter collects
-// more than three between two services: three counters may be hit in every clock forever, a fourth
-// may not. The card has no four such events, and the checker detects a loss.
+// number from 0 to 3 per counter; one update adds the whole number. The counter with the highest
+// number is served first; among equals, one not yet served in this round. So a counter that is hit
+// in every clock neither loses events nor starves the others. No event is lost unless a counter
+// collects more than three between two services: three counters may be hit in every clock forever,
+// a fourth may not. No four events of the card do that, and the checker detects a loss.
 //
 // A read returns one clock after the index, and lags behind events by the services still due.
 //

@@ -67,8 +67,8 @@ module hvia_raw_ring #(
   localparam logic [31:0] MaxTransmit = 32'(hvia_pkg::MaxFrame);
   localparam logic [31:0] PageBytes = hvia_pkg::AttPageBytes;
 
-  // Entries on the card: `ready_q` were read, from slot `slot_q` on, the first perhaps with the
-  // engine; the `done_q` before them are finished.
+  // Entries on the card, in ring order: `done_q` finished ones, then, from `slot_q` on, `ready_q`
+  // that were read. The engine may have the first of these.
   logic [DepthLog2-1:0] slot_q, put_slot, write_slot;
   logic [CountBits-1:0] ready_q, ready_d, done_q, done_d;
   logic [7:0] fetch_q, fetch_d, head_q, head_d, mask;

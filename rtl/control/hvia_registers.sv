@@ -338,7 +338,7 @@ module hvia_registers #(
       if (async_valid_i) async_count_q <= async_count_q + 1'b1;
       if (rd_async) async_overflow_q <= 1'b0;
       if (rd_dropped) async_dropped_q[{tgt_raddr_i[4:2], 5'd0}+:32] <= '0;
-      // A loss in the clock of a read shows in the next one.
+      // A loss in the clock of a read must not be cleared: the next read reports it.
       if (async_drop) begin
         async_overflow_q <= 1'b1;
         // The link belongs to no VI; State reports it.

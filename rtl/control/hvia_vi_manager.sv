@@ -231,7 +231,7 @@ module hvia_vi_manager #(
   logic [31:0] buffer[0:(1<<BufferBits)-1];
   logic [10:0] chunk, chunk_max, chunk_q, fill_q, fill_d;
   logic fill_last, word_put, list_more;
-  // A burst that starts inside a beat still ends with a beat.
+  // A burst that starts inside a beat is shortened to end on a beat boundary.
   assign chunk_max = (Lanes > 1) ? BurstWords - 11'(LaneBits'(list_addr_q[31:2])) : BurstWords;
   assign chunk     = (list_count_q > 32'(chunk_max)) ? chunk_max : list_count_q[10:0];
   assign fill_last = fill_q + 11'd1 == chunk_q;

@@ -111,8 +111,8 @@ module hvia_dma_read #(
   assign burst_ready = (lock_q | (space & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // With no burst left to request and none in flight, the splitter has no further part before its
-  // response, so the request shown to the table is stable.
+  // When no burst is left or in flight, the splitter gives no part before the table responds, so
+  // the request shown to the table is stable.
   assign hold            = no_overlap_i & (burst_valid | head_valid_q);
   assign att_req_valid_o = ask_valid & ~hold;
 

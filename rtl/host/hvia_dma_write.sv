@@ -115,8 +115,8 @@ module hvia_dma_write #(
   assign burst_ready = (lock_q | (space & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // With no burst left to request and none unanswered, the splitter has no further part before its
-  // response, so the request shown to the table is stable.
+  // When no burst is left or unanswered, the splitter gives no part before the table responds, so
+  // the request shown to the table is stable.
   assign hold            = no_overlap_i & (burst_valid | (open_q != 2'd0));
   assign att_req_valid_o = ask_valid & ~hold;
 

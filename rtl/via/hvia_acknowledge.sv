@@ -162,7 +162,7 @@ module hvia_acknowledge (
             word_d.number   = number_q;
             word_d.code     = hvia_pkg::AcknowledgeCodeOk;
             word_d.gap_sent = 1'b0;
-            // It may wrap while the acknowledgement waits, which is due anyway.
+            // Wrapping does no harm: it can happen only while an acknowledgement is due.
             word_d.count    = word_q.count + 1'b1;
             if ((op_q == hvia_pkg::AcknowledgeOperationAcceptLast) |
                 (word_d.count == CountW'(Every))) word_d.due = 1'b1;
@@ -171,7 +171,7 @@ module hvia_acknowledge (
         hvia_pkg::AcknowledgeOperationOld: begin
           if (~nak_sent) begin
             word_d.number = number_q;
-            // It also reports a gap not reported yet.
+            // A gap not reported yet keeps its code.
             if (~word_q.due) word_d.code = hvia_pkg::AcknowledgeCodeOk;
             word_d.due = 1'b1;
           end
@@ -215,7 +215,7 @@ module hvia_acknowledge (
       if (nak) nak_sent_q[vi_q] <= 1'b1;
       if (renew) nak_sent_q[renew_vi] <= 1'b0;
       nak_sent_o <= nak_sent_q[nak_sent_vi_i];
-      // When the last one leaves, the list is empty; both do not happen at once.
+      // Push and Head are different states, so both do not change `some_q` at once.
       if (push) begin
         listed_q[vi_q] <= 1'b1;
         tail_q         <= tail_q + 1'b1;

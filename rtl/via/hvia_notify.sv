@@ -5,11 +5,11 @@
 //
 // Each queue of the card has two bits. *Armed* is set by the arming and cleared by the next event.
 // *Queued* means that its name waits to be read, so each name is queued at most once and the queue
-// cannot overflow. A queue that is armed before its name was read stays armed: the waiting name
-// also reports an event that comes then, because that is in memory before the name is read; without
-// such an event the arming stands when the name is read. So no arming is lost, and none is reported
-// twice. An event in the clock of an arming precedes it. An arming outlives its VI or ring: it
-// stays until an event for the index, or a reset.
+// cannot overflow. A queue may be armed again while its name waits. The name then also reports an
+// event that comes before it is read, because that event is in memory by then; without such an
+// event the queue is still armed after the read. So no arming is lost, and none is reported twice.
+// An event in the clock of an arming precedes it. An arming outlives its VI or ring: it stays until
+// an event for the index, or a reset.
 module hvia_notify (
     input  logic        clk_i,
     input  logic        rst_ni,
@@ -43,7 +43,7 @@ module hvia_notify (
   assign done_name = {done_kind_i, done_index_i};
   assign arm_name  = {arm_kind_i, arm_index_i};
 
-  // Other kinds and numbers do not exist.
+  // Names from `Names` on do not exist.
   assign arm   = arm_valid_i && 32'(arm_name) < Names;
   assign hit   = done_valid_i && 32'(done_name) < Names && armed_q[done_name];
   assign taken = info_read_i && shown_q;

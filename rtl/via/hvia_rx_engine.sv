@@ -237,7 +237,8 @@ module hvia_rx_engine #(
   localparam int unsigned TailBits    = 8 * HeaderBytes - HeaderBits;
   localparam logic [LaneW-1:0] PayloadLane = HeaderBytes[LaneW-1:0];
   localparam int unsigned ViByte      = EthBytes + hvia_pkg::ViaHeaderDestinationVIOffset + 1;
-  // Of a read, after its address segment.
+  // A read's descriptor starts with an address segment: number and position of its first data
+  // segment.
   localparam logic [7:0] FirstData    = 8'd1;
   localparam int unsigned FirstPlace  = hvia_pkg::DescriptorSize / hvia_pkg::DataSegmentSize;
 
@@ -301,9 +302,9 @@ module hvia_rx_engine #(
 
   logic [HeaderBits-1:0] header_q;
   logic [31:0]      immediate_q;
-  logic [WordW-1:0] word_q;     // of the slot, on `rx_rdata_i` now
-  logic             word_ok_q;  // it had arrived when it was read
-  logic             word_in_q;  // it lies inside the frame
+  logic [WordW-1:0] word_q;     // slot word on `rx_rdata_i`
+  logic             word_ok_q;  // had arrived when read
+  logic             word_in_q;  // inside the frame
   hvia_params_pkg::vi_t vi_q;
 
   // Reading the slot: using a word requests the next. A word that has not arrived is requested
@@ -419,7 +420,7 @@ module hvia_rx_engine #(
   logic         mem_write, open_set, open_clear, forget_q, forget;
   message_t     stored, message_q, message_d;
   logic [31:0]  expected, ahead, candidate, beyond;
-  // frames in a row, if the candidate is not the expected one
+  // stray frames in a row; see the header
   logic [AgreedBits-1:0] agreed, agreed_d;
   assign {agreed, candidate, stored, expected} = mem_rd_q;
   assign ahead  = number - expected;
@@ -722,7 +723,7 @@ module hvia_rx_engine #(
     report_number = number + 32'd1;
     report_code   = hvia_pkg::AcknowledgeCodeOk;
     if (~mine_q) begin
-      // Else no acknowledgement.
+      // Other outcomes cause no acknowledgement.
       report_due    = (outcome_q == FrameOld) | (outcome_q == FrameOutOfOrder) |
           (outcome_q == FrameNAKed);
       report_number = expected;
@@ -1013,7 +1014,7 @@ module hvia_rx_engine #(
     end
     if ((state_q == Chunk) & rxc_done_i & ~rxc_err_i) begin
       if (~message_q.read) message_q.strange <= 1'b0;
-      // The first chunk.
+      // The first chunk has the number of segments.
       else if (message_q.segment ==
           FirstData) message_q.segments <= chunk_data_i[8*hvia_pkg::DescriptorSegmentCountOffset +:
           8];

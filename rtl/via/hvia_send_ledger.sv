@@ -477,7 +477,7 @@ module hvia_send_ledger (
   logic [7:0] floor;
   assign floor = (r.window < Together[7:0]) ? r.window : Together[7:0];
 
-  // The present entry: marked, all frames acknowledged, complete; contains the number.
+  // The present entry: has an error, has all frames acknowledged, is complete, contains `sought`.
   logic [31:0] offset, extent, last_ahead;
   logic        marked, acked, complete, unanswered, contains, single, fits, probing;
   logic [31:0] sought;
@@ -667,7 +667,7 @@ module hvia_send_ledger (
             write_req_at = led_slot_i[MessageBits-1:0];
             write_rsp_at = led_slot_i[ResponseBits-1:0];
             if (led_op_i == LedOpen) begin
-              // Nothing precedes it: it goes at once.
+              // If nothing precedes the message, it starts at once.
               read_op = led_operation_i == hvia_pkg::DescriptorOperationRDMARead;
               go = running && !r.stopped && !r.halted && (led_status_i & ErrorMask) == 9'd0 &&
                   led_operation_i != Unreachable &&
@@ -929,7 +929,7 @@ module hvia_send_ledger (
           if (marked && unanswered && live && !r.stopped) begin
             lose = 1'b1;
           end else if (marked) begin
-            // Marked. A descriptor that reached a VI that was not connected breaks nothing.
+            // A flushed descriptor reached a VI that was not connected: it breaks nothing.
             pop_req = 1'b1;
             report  = e.operation != Unreachable;
             report_unreachable = !report;
@@ -996,8 +996,8 @@ module hvia_send_ledger (
       touch      = 1'b1;
       see_finish = 1'b1;
     end
-    // Reports of the receive engine so far are progress. An acknowledgement of nothing new is only
-    // a sign of life: a restarted timer would delay the retransmission of a lost frame.
+    // A `touch` so far means progress. An acknowledgement of nothing new is only a sign of life: a
+    // restarted timer would delay the retransmission of a lost frame.
     if (touch && op_q == OpReceive) begin
       n.tries = '0;
       n.probe = 1'b0;

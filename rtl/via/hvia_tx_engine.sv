@@ -97,7 +97,7 @@ module hvia_tx_engine #(
     input  logic [31:0]  led_number_i,
     input  logic [4:0]   led_slot_i,
 
-    // Its jobs; one may be withdrawn.
+    // Jobs of the ledger; an offer may be withdrawn.
     input  logic         job_valid_i,
     output logic         job_ready_o,
     input  hvia_params_pkg::vi_t job_vi_i,
@@ -251,9 +251,9 @@ module hvia_tx_engine #(
   // The next `places_q` segments have been fetched; they start at bit 0 of `chunk_q`.
   logic [8*ChunkBytes-1:0] chunk_q;
   logic [2:0]  places_q;
-  logic [63:0] chunk_va_q;    // of the last chunk that is here or was requested
+  logic [63:0] chunk_va_q;    // last chunk fetched or requested
   logic        ask_q, wait_q, chunk_err_q;
-  logic        head_q;        // the first one is awaited
+  logic        head_q;        // waits for the first chunk
   // The frame.
   logic [HeaderBits-1:0] header_q;
   logic [3:0]  word_q;        // header words in the packer
@@ -491,7 +491,7 @@ module hvia_tx_engine #(
     header[8*EthBytes +: 8*hvia_pkg::ViaHeaderSize]           = via;
   end
 
-  // Segments. One step advances to the next that is here; the next chunk is fetched in time.
+  // Segments. A step advances to the next fetched segment; the next chunk is prefetched.
   logic step, fetch, chunk_here;
   logic missing, excess, cut_off, walk_fail;
   assign step  = ((state_q == Check) | (state_q == Frame) | (state_q == Skip)) &

@@ -8,7 +8,7 @@ module hvia_vi_list (
     // Enter a VI; no effect if it is in the list. The one that leaves in this clock may re-enter.
     input  logic       push_i,
     input  hvia_params_pkg::vi_t push_vi_i,
-    // The first one; remove it.
+    // First VI; remove it.
     output logic       any_o,
     output hvia_params_pkg::vi_t vi_o,
     input  logic       pop_i,
@@ -40,7 +40,7 @@ module hvia_vi_list (
         listed_q[vi_o] <= 1'b0;
         head_q         <= head_q + 1'b1;
       end
-      // After the pop, whose VI may be the same.
+      // After the pop, because the same VI may leave and re-enter.
       if (enter) begin
         listed_q[push_vi_i] <= 1'b1;
         tail_q              <= tail_q + 1'b1;

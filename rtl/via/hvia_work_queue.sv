@@ -337,7 +337,7 @@ module hvia_work_queue #(
     end
   end
 
-  // In turn while both wait; a shown offer stays.
+  // The kinds take turns; a shown offer stays until taken.
   logic offered_q, offered_receive_q, show_receive, show_send;
   assign show_send    = offer_valid_q[0] && send_space_i;
   assign show_receive = offered_q ? offered_receive_q :

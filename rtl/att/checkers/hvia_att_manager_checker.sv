@@ -18,7 +18,8 @@ module hvia_att_manager_checker (
     input logic [ 15:0] up_left_q
 );
 
-  localparam logic [3:0] Longest = 4'd11;  // the bound of eight, then the three others
+  // eight grants until promoted, then three promoted requesters
+  localparam logic [3:0] Longest = 4'd11;
 
   logic [2:0] waiting_q;
   logic [95:0] handle_q;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Properties of `vi_manager` that its neighbours rely on at every clock.
+// Properties of `vi_manager` that its neighbours rely on in every clock.
 
 module hvia_vi_manager_checker (
     input logic           clk_i,

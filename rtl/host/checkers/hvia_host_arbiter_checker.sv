@@ -70,8 +70,8 @@ module hvia_host_arbiter_checker #(
   end
 
   for (genvar i = 0; i < N; i++) begin : gen_requester
-    // `Bound` lost, then to each promoted requester with a lower index. Requesters that never asked
-    // do not count.
+    // A requester loses at most `Bound` grants until promoted, then one to each lower index.
+    // Requesters that never asked do not count.
     int unsigned lost_q, lower, limit;
     always_comb begin
       lower = $countones(asked_q & N'((1 << i) - 1));
@@ -89,7 +89,7 @@ module hvia_host_arbiter_checker #(
         assert (lost_q <= limit)
         else $error("host_arbiter: requester %0d has lost %0d grants in a row", i, lost_q);
 
-        // Checked in the first clock of a shown request; later requests do not replace it.
+        // Checked only when a request is first shown, because later requests do not replace it.
         assert (~(bus_req_valid_o & ~lock_q & (id == IdW'(i)) & req_low_priority_i[i] &
             (lost_q < Bound)) |
                 (((req_valid_i & ~req_low_priority_i) | req_more_i) == '0))

@@ -140,7 +140,7 @@ module hvia_gec #(
   localparam int unsigned EarlyW    = 6;  // 64 bytes
   localparam logic [10:0] EarlyBytes = 11'd64;
   localparam logic [10:0] FcsBytes  = 11'd4;
-  // may be FCS, or after it in the last word
+  // the last bytes so far may be FCS, or lie behind it in the last word
   localparam logic [10:0] TailBytes = FcsBytes + Lanes[10:0];
   localparam logic [10:0] MinFrame  = hvia_pkg::MinFrame[10:0];
   localparam logic [15:0] MinStored = hvia_pkg::MinFrame + {5'd0, FcsBytes};
@@ -577,7 +577,7 @@ module hvia_gec #(
     end
     if (bus_error) begin
       rx_rest_d = 1'b0;
-      // The frame that the core knows of ends here.
+      // A frame offered to the core ends here and is dropped.
       if (rx_offered_q) begin
         rx_next_d            = ~rx_next_q;
         rx_full_d[rx_next_q] = 1'b1;
@@ -831,7 +831,7 @@ module hvia_gec #(
       .settled_o(link_settled)
   );
 
-  // Errors are at least a reset of the chip apart.
+  // Each error resets the chip, so two pulses never come too close.
   logic error_src_quiet, error_dst_quiet;
   hvia_cdc_pulse u_bus_error (
       .src_clk_i(mac_clk_i), .src_rst_ni(mac_rst_n), .src_pulse_i(bus_error),

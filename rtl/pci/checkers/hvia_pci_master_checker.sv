@@ -68,7 +68,7 @@ module hvia_pci_master_checker #(
 );
 
   localparam int unsigned StateW = 73 + W + W / 8;
-  // Two requests of 512 unaligned bytes at a beat per clock, and the gap between them.
+  // Clocks for two requests of 512 unaligned bytes at a beat per clock, and the gap between.
   localparam int unsigned DropLimit = 2 * (4096 / W + 1) + 16;
   logic [StateW-1:0] was_q;
   logic              quiet_q, stalled_q, wstalled_q, rstalled_q;
@@ -78,7 +78,7 @@ module hvia_pci_master_checker #(
   logic              frame_was_n_q, owed;
   int unsigned       drop_age_q;
 
-  // The requester stalls the master.
+  // The master waits for the requester.
   assign owed = cur_write_q ? (wcnt_q == 3'd0) : (rvalid_o & ~rready_i);
 
   // A function is evaluated only where used.
@@ -148,7 +148,8 @@ module hvia_pci_master_checker #(
       if (frame_n_q & ~frame_was_n_q) begin
         assert (~irdy_n_q) else $error("pci_master: FRAME# went away without IRDY#");
       end
-      // Bounds a soft reset with BusMaster off. A transaction on the bus ends first.
+      // A soft reset with BusMaster off ends within DropLimit, except that a transaction on the bus
+      // ends first.
       if (~drop | idle_o | ~frame_n_q | ~irdy_n_q) drop_age_q <= 0;
       else if (~owed)                              drop_age_q <= drop_age_q + 1;
       assert (drop_age_q <= DropLimit)

@@ -113,7 +113,7 @@ module hvia_completion_checker #(
     for (int i = 0; i < Lanes; i++) bytes += {3'd0, wstrb_o[i]};
   end
 
-  // Bytes of the present write, and the end of the ring.
+  // `want`: bytes of the present write.
   logic [9:0] want;
   assign want     = written_q ? 10'(hvia_pkg::CompletionEntrySize) : has_immediate_q ? 10'd12 :
       10'd8;
@@ -156,7 +156,7 @@ module hvia_completion_checker #(
       assert ((cpl_ready_o & ~cpl_valid_i) == 4'b0000 &&
               (cpl_ready_o & (cpl_ready_o - 4'd1)) == 4'b0000)
       else $error("completion: takes %b of %b", cpl_ready_o, cpl_valid_i);
-      // Source 0 stands for all: the turns treat sources alike.
+      // Source 0 stands for all: arbitration treats sources alike.
       if (cpl_ready_o[0] || !cpl_valid_i[0]) passed_q <= 4'd0;
       else if (cpl_ready_o != 4'b0000) passed_q <= passed_q + 4'd1;
       assert (passed_q <= 4'd3)

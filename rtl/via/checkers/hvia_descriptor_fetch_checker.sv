@@ -230,7 +230,8 @@ module hvia_descriptor_fetch_checker #(
               !(take_ready_o && receive_open_q) && (store == (wr_valid_o && wr_head_o)))
       else $error("descriptor_fetch: a receive descriptor was stored and released, or neither");
 
-      // Earlier descriptors of a send queue may still be unfinished.
+      // Only receive descriptors are reported here: earlier ones of a send queue may be unfinished,
+      // so the transmit engine reports those.
       assert (!(async_valid_o && work_q != 2'd1))
       else $error("descriptor_fetch: reports a descriptor that is not of a receive queue");
 

@@ -227,7 +227,7 @@ module hvia_rx_engine_checker #(
         assert (word_ok_q)
         else $error("rx_engine: the bus was asked to write word %0d, which is not in", word_q);
       end
-      // The word arrived; the last one may be partial.
+      // At least part of a used word has arrived.
       if (beat_valid && beat_ready && word_in_q) begin
         assert (word_begin < {1'b0, rx_avail_i})
         else $error("rx_engine: word %0d of a frame of which %0d bytes are in", word_q, rx_avail_i);

@@ -104,7 +104,6 @@ module hvia_tx_engine_checker #(
   logic [W-1:0] lanes;
   assign lanes = ~({W{1'b1}} << {tx_wbytes_o, 3'b000});
 
-  // State of the engine itself.
   logic [171:0] state;
   assign state = {cpl_valid_o, ask_q, wait_q, open_q, built_q, hold_valid_q, turn_q, acked_q,
       head_q, owned_q, response_q,
@@ -112,7 +111,7 @@ module hvia_tx_engine_checker #(
                       sequence_q};
   logic [31:0] passed;
   assign passed = job_number_i - job_first_i;
-  // Limit on the clocks until the ledger responds.
+  // clocks until the ledger responds
   localparam logic [6:0] LedgerLimit = 7'd64;
 
   logic held_q, beat_held_q, txc_held_q, asked_q, moved_q, quiet_q;
@@ -169,7 +168,7 @@ module hvia_tx_engine_checker #(
       end
       assert (!cpl_load || !owned_q)
       else $error("tx_engine: completes what the ledger has");
-      // A message has a frame without payload only if it has no other.
+      // A frame without payload is the only one of its message.
       if (take_job) begin
         assert (job_first_i == job_number_i ||
                 ((job_response_i || job_operation_i != hvia_pkg::DescriptorOperationRDMARead) &&
@@ -216,7 +215,8 @@ module hvia_tx_engine_checker #(
         assert (!open_q || job_done)
         else $error("tx_engine: a job while one is under way");
       end
-      // Nothing of it is sent or completed; it is reported after everything before it.
+      // An unreachable descriptor is neither sent nor completed; it is reported after all earlier
+      // work.
       assert (!(unreachable_q && message && (start || rejected || open_q || ask_q || wait_q ||
           hold_valid_q)))
       else $error("tx_engine: a descriptor that could not be reached is carried out, or too soon");

@@ -208,18 +208,20 @@ module hvia_work_queue_checker #(
       assert (!(taken && op_receive && held_q[op_queue_q[VIW-1:0]]))
       else $error("work_queue: VI %0d has two receive descriptors on the chip",
           op_queue_q[VIW-1:0]);
-      // Commit, and Wake.
+      // Operations 1 (Commit) and 7 (Wake) enter a queue only if its next descriptor may be
+      // fetched.
       assert (!(push && op_receive && (op_q == 4'd1 || op_q == 4'd7) &&
                 (held_q[op_queue_q[VIW-1:0]] || owed || (op_q == 4'd7 && count == '0))))
       else $error("work_queue: VI %0d enters with a receive descriptor on chip, or its link owed",
           op_queue_q[VIW-1:0]);
-      // An operation is chosen one clock earlier.
+      // Compared with the values of the clock before, when the operation was chosen.
       assert (!(push && op_receive && on_arrival_i && live_i[op_queue_q[VIW-1:0]]) ||
               (wanted_q && wanted_vi_q == op_queue_q[VIW-1:0]) ||
                   (flushed_q && flushed_vi_q == op_queue_q[VIW-1:0]))
       else $error("work_queue: VI %0d enters, and nobody waits for its receive descriptor",
           op_queue_q[VIW-1:0]);
-      // Between operations the count is that of the last read, perhaps from before the first write.
+      // Checked during operations only: otherwise `count` may come from a read before the first
+      // write.
       assert (op_q == 4'd0 || (count <= Full && count_all <= Full &&
                                !(write_count && count_new > Full)))
       else $error("work_queue: queue %0d counts %0d descriptors", op_queue_q, count);

@@ -81,7 +81,7 @@ module hvia_mac_bus_target_checker #(
       if (~devsel_n_q & trdy_n_q & stop_n_q) begin
         assert (phase_q < PhaseLimit) else $error("mac_bus_target: no response within %0d clocks",
             PhaseLimit);
-        // The chip waits only for bytes of a frame that are not written yet.
+        // The target delays the chip only for bytes of a frame that are not written yet.
         assert (absent_q | (read_q ? age_q < ReadFirst : age_q < WriteFirst))
         else $error("mac_bus_target: first data %0d clocks after FRAME#", age_q);
         assert (~moved_q | absent_q) else $error("mac_bus_target: wait state inside a burst");

@@ -66,8 +66,8 @@ constexpr uint32_t kBusBytes = TB_W / 8;
 // Host memory at the host bus: one transfer at a time, at a random pace.
 class HostBus {
  public:
-  // It has a separate generator, which draws in every clock, including those that a run with
-  // skipping skips.
+  // The separate generator draws in every clock, also in skipped ones, so skipping does not change
+  // the run.
   explicit HostBus(uint64_t seed) : rng_(hvia::SplitMix::Mix(seed)), seed_(seed) {
     level1 = rng_.Bits(6) << 26 | rng_.Bits(8) << 12;
     level2 = (level1 ^ 0x80000000u) + (rng_.Bits(8) << 12);
@@ -81,7 +81,7 @@ class HostBus {
     top->bus_wready_i = move && write_ && beat_ < beats_ && rng_.Chance(3, 4);
     top->bus_wdone_i = move && write_ && beat_ == beats_;
     top->bus_werr_i = top->bus_wdone_i && fails_;
-    // A shown beat stays.
+    // A shown beat stays until taken.
     shown_ = move && !write_ && (shown_ || rng_.Chance(3, 4));
     top->bus_rvalid_i = shown_;
     top->bus_rlast_i = beat_ + 1 == beats_ || fails_;
@@ -215,7 +215,7 @@ class Testbench {
           Flush();
           break;
         case kReset:
-          // Abort among the queued operations, after that many clocks.
+          // A reset comes this many clocks into the queued operations.
           RunAll(job.op.length);
           Abort();
           Reset(false);

@@ -130,7 +130,7 @@ class ReadBus {
 
   bool Idle() const { return queue_.empty(); }
 
-  // Sets the inputs of a top.
+  // Sets the inputs of the Verilated top.
   template <class Top>
   void Show(Top& top) const {
     top.rvalid_i = rvalid;
@@ -268,7 +268,7 @@ struct SystemBus {
     reads.Show(top);
     writes.Show(top);
   }
-  // Its ready depends on the request, so the top settles twice.
+  // ready depends on the request, so the top settles twice.
   template <class Top>
   void Settle(Top& top) const {
     top.eval();

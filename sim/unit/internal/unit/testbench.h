@@ -101,7 +101,7 @@ inline void Print(std::initializer_list<std::pair<const char*, uint64_t>> figure
   Print<std::initializer_list<std::pair<const char*, uint64_t>>>(figures);
 }
 
-// Likewise. From size `enough` on no figure may be 0.
+// Prints figures; from size `enough` on none may be 0.
 template <class Figures>
 void PrintAll(const Figures& figures, uint64_t enough) {
   Print(figures);

@@ -418,7 +418,7 @@ class Testbench {
       if (rng.Chance(load.long_stall)) stalled_until[r] = unit::clocks() + 40;
       const bool stalled = unit::clocks() < stalled_until[r];
       Operation& w = write[r];
-      // A shown beat stays.
+      // A shown beat stays until taken.
       if (w.valid && w.next < w.beats && (beat_shown[r] || (!stalled && !rng.Chance(load.data_idle)))) {
         wvalid |= 1u << r;
         beat_shown[r] = true;
@@ -804,7 +804,7 @@ void Random(uint64_t seed, uint64_t clocks, Report* report) {
       b.core_long_stall = 10;
       b.core_read_delay = 12;
     }
-    // So rare that often only a low-priority requester is active.
+    // Requests are so rare that often only a low-priority requester is active.
     if (piece == 1) b.load.issue = 2;
     b.host_rate = piece >= 4 ? 200 : 30;
     const uint64_t end = unit::clocks() + clocks / kPieces;
@@ -986,7 +986,7 @@ void Directed(uint64_t seed, uint64_t, Report* report) {
   c.address = hvia::kPciBar0Base;
   HostResult r = b.Host(c);
   if (r.status != HostResult::kMasterAbort) Fail("memory read before the card is enabled: %s", hvia::HostResultStatusName(r.status));
-  // Nor does the card become master.
+  // Before BusMaster is set the card does not become master.
   b.load.issue = 1000;
   b.Run(200);
   if (!b.starts.empty()) Fail("the card is master before it may be");

@@ -56,7 +56,7 @@ class Testbench {
     while (done_ < wanted_) {
       Clock();
       if (!reset_done && done_ == wanted_ / 2) {
-        // During traffic: everything in flight is lost, written data stays.
+        // A reset during traffic loses everything in flight; written data stays.
         reset_done = true;
         Reset();
       }

@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
       o.vi = rng.Bits(8);
       code |= static_cast<uint64_t>(o.code) << 8 * s;
       vi |= static_cast<uint64_t>(o.vi) << 8 * s;
-      // It may report in the clock in which its last report leaves.
+      // A source may report in the clock in which its last report leaves.
       const bool may = !reset && (!places[s].waits || first == s);
       o.waits = may && (all || (!burst && rng.Below(256) < rate));
       o.since = unit::clocks();

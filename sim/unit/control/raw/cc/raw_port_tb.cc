@@ -23,7 +23,7 @@ constexpr uint64_t kPatience = 20000;  // limit of clocks without progress
 
 struct Entry {
   uint32_t pa = 0, len = 0;
-  bool unread = false;   // its read failed
+  bool unread = false;   // read failed
   bool ended = false;    // the engine or the card has finished it
   uint32_t status = 0;   // expected status
 };
@@ -291,7 +291,7 @@ class Testbench {
       ring[r].tail = 0;
       offs++;
     } else {
-      // On top of a running ring. The old page must not be reused while it is busy.
+      // A restart of a running ring. The old page must not be reused while it is busy.
       for (uint64_t i = 0; Busy(r) && StaleBefore(r); i++) {
         if (i > kPatience) Fail("a ring stays busy");
         Tick();

@@ -426,7 +426,7 @@ class Testbench {
     Fail("a read of %05x is not answered", addr);
   }
 
-  // As a driver does: until the queue is empty, or as many times as it has slots.
+  // Reads like a driver: until the queue is empty, at most once per slot.
   void DrainAsync() {
     for (unsigned i = 0;; i++) {
       uint32_t word = HostRead(false, hvia::kRegisterAsyncErrorInfoOffset);

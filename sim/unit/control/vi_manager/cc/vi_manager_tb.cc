@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random commands for the VI manager, between models of its neighbours: host memory and bus, the
-// translation table's update port, the engines' sequence numbers and drain lines, the send queue,
-// the completion queues. A plain model of the card's state predicts the status and effects of each
-// command.
+// Random commands for the VI manager, between models of its neighbours. A plain model of the card's
+// state predicts the status and effects of each command.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -285,7 +283,7 @@ class Testbench {
       if (now.opcode != hvia::kCommandOpcodeDeregisterMemory || !drain->Finished() || drain->idle_for < 2) {
         Fail("descriptors marked by opcode %u before the engines were drained", now.opcode);
       }
-      // Work that had started to use a marked descriptor, and the search itself.
+      // Busy: the search, and work that had started to use a marked descriptor.
       drain->Begin(false);
     }
     bool flushes = now.opcode == hvia::kCommandOpcodeDisconnectVI || now.opcode == hvia::kCommandOpcodeDestroyVI;

@@ -71,7 +71,7 @@ class Driver : public Rig {
     Arm(&memory, rx.Address(n), buffer, size, true);
     return rx.Address(n);
   }
-  // Waits: a descriptor must not change while the chip reads it.
+  // Waits, because a descriptor must not change while the chip reads it.
   void HandsOff() {
     Until("the chip to read a descriptor", [&] { return !memory.inside(); });
   }
@@ -597,7 +597,7 @@ void Latency(unit::Rng* rng, int bits) {
     const Bytes frame = r.Frame(1514);
     const uint32_t d = r.Queue(frame);
     r.KickTransmit();
-    // Into a burst of the frame.
+    // Runs until the chip is inside a burst of the frame.
     r.Until("the frame's first burst", [&] { return !r.pins.frame_n() && !r.pins.irdy_n() && r.bus.statistics().card_dwords > 8; });
     r.Run(30);
     const int64_t asked = r.now;

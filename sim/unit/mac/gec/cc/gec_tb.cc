@@ -866,7 +866,7 @@ int main(int argc, char** argv) {
     b.timing.write_wait_every = rng.Bits(1) ? 0 : static_cast<int>(rng.Range(1, 12));
     b.timing.byte_time = rng.Bits(1) ? 8'000 : static_cast<int64_t>(rng.Range(2'000, 40'000));
     b.timing.receive_fifo = rng.Bits(1) ? 32768 : 4096;
-    // Often during the last round's remaining work.
+    // The reset often meets remaining work of the last round.
     b.DropTransmit();
     b.Reset();
     b.lossy = false;
@@ -880,7 +880,7 @@ int main(int argc, char** argv) {
       b.SendUndelivered(4);  // an even number, so that the ring is at its first slot again
       if (b.seen.sent != 0) Fail("%" PRIu64 " frames sent without a chip", b.seen.sent);
       b.tx_expect.clear();
-      // It is plugged in while RST# is low.
+      // The chip is plugged in while RST# is low.
       for (int i = 0; b.top->mb_rst_no; i++) {
         b.Step(false);
         if (i > 2000) Fail("the card no longer polls for a chip");

@@ -69,7 +69,7 @@ class Testbench {
       if (vi[v].due) Fail("an acknowledgement of VI %u is due, and all is quiescent", v);
     }
     if (refusals != refusals_seen) Fail("%" PRIu64 " NAKs are counted, want %" PRIu64, refusals_seen, refusals);
-    // Quiet is exact: asserted at once without offers. The lookup's result stays.
+    // Without offers the module is quiescent at once. The lookup's result stays.
     loose_.fill(false);
     const bool refused = top->nak_sent_o;
     for (int i = 0; i < 3; i++) {

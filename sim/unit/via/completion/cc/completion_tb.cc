@@ -2,9 +2,9 @@
 
 // Random completions of four sources, ties, commands for completion queues and armings. A model
 // predicts the completion writer and the notifications in every clock. Libraries reap entries at
-// every speed; one of them publishes wrong positions. The host bus is the one of the unit tests,
-// with idle clocks, back-pressure and errors. The size is the number of epochs of some thousand
-// clocks, each with its mix of speeds.
+// every speed; one of them publishes wrong positions. The host bus has idle clocks, back-pressure
+// and errors. The size is the number of epochs of some thousand clocks, each with its mix of
+// speeds.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -525,7 +525,7 @@ class Testbench {
         CHECK(top->cqc_tail_o == (r.tail & 0xffff), "completion queue %u: %u entries written, want %" PRIu64, command->index,
               top->cqc_tail_o, r.tail);
         if (!r.waiting.empty()) figures["left_in_old_ring"]++;
-        // All of them are in memory by now.
+        // All entries are in memory by now.
         while (!r.waiting.empty()) TakeEntry(&r);
         free_areas.push_back(r.area);
         r = Ring();

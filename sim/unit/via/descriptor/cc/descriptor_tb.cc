@@ -8,10 +8,9 @@
 // Each posted descriptor comes out once, in order per queue, round robin among VIs. Of a receive
 // queue one descriptor is on the chip at a time.
 //
-// Within one clock, Drive() sets the inputs from the models' state, the design settles, and Check()
-// checks all ports and advances the models. Then comes the clock edge. The size is the number of
-// epochs. An epoch has a random mix of speeds and ends with an idle card or with a reset during
-// traffic.
+// In each clock Drive() sets the inputs, the design settles, and Check() checks all ports and
+// advances the models. Then comes the edge. The size is the number of epochs. An epoch has a random
+// mix of speeds and ends with an idle card or with a reset during traffic.
 
 #include <algorithm>
 #include <array>
@@ -517,7 +516,7 @@ class Testbench {
     }
     if (waiting) Figure("cover_quiet_with_receives");
     if (behind) Figure("cover_quiet_with_receives_behind");
-    // A drain in progress ends now and leaves more work.
+    // Not while a drain runs, which leaves more work.
     if (manager_.step == 0) ExpectQuiet("receive descriptors wait for messages");
     rx_hold_ = false;
     while (Outstanding()) Clock();
@@ -958,8 +957,8 @@ class Testbench {
           m.step = kDrain;
           return;
         }
-        // Aims at a VI whose doorbell is in flight, or in one phase of its work. After a time any
-        // VI will do.
+        // Aims at a VI whose doorbell is in flight, or in one phase of its work. After a while it
+        // takes any VI.
         if (m.late && m.wait-- > 0) {
           if (!commit_ || vis_[commit_->vi].paused) return;
           m.vi = commit_->vi;
@@ -1342,15 +1341,15 @@ class Testbench {
     dut_.rx_release_vi_i = job_.step == kRxRelease ? job_.vi : rng_.Bits(VI_COUNT_LOG2);
     dut_.stale_start_i = manager_.step == kSearch;
     if (!frozen_) {
-      // Often reads its present or awaited VI.
+      // Often reads the VI that the engine works on or waits for.
       if (rng_.Chance(1, 2)) dut_.rs_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : AnyVi(true);
       if (rng_.Chance(1, 8) && cur_.phase != Phase::kNone) dut_.rs_vi_i = cur_.vi;
       dut_.coming_vi_i = rng_.Chance(1, 8) ? rng_.Bits(VI_COUNT_LOG2) : dut_.rs_vi_i;
       if (wanted_vi_ >= 0) dut_.rs_vi_i = dut_.coming_vi_i = wanted_vi_;
     }
     dut_.on_arrival_i = on_arrival_;
-    // Otherwise it only sets the bus's priority. A hash of the clock, because a random draw would
-    // change all later ones.
+    // Otherwise `wanted_i` only sets the bus priority. A hash of the clock, because a random draw
+    // would change all later ones.
     dut_.wanted_i = on_arrival_ ? wanted_vi_ >= 0 : unit::clocks() * 0x9e3779b97f4a7c15ull >> 61 == 0;
 
     dut_.wr_req_ready_i = Gate(knobs_.write_ready);
@@ -1425,7 +1424,7 @@ class Testbench {
     taken.erase(std::remove(taken.begin(), taken.end(), seq), taken.end());
   }
 
-  // The others complete in order.
+  // All other taken descriptors end in order.
   void Ended(int vi, int kind, uint16_t seq) {
     Queue& q = vis_[vi].queues[kind];
     if (!q.follow) return;
@@ -1497,7 +1496,7 @@ class Testbench {
     } else {
       dword_stands_ = dut_.db_wvalid_i;
     }
-    // A restarted doorbell is counted in the next clock without another one.
+    // A restarted doorbell is counted in the next clock without another malformed one.
     uncounted_ += malformed + started_over_;
     started_over_ = over;
     const bool counted = uncounted_ != 0;
@@ -1739,8 +1738,8 @@ class Testbench {
       CHECK(dut_.queue_coming_o == posted, "work_queue: coming of VI %d is %d", vi, dut_.queue_coming_o);
       const bool fetching = cur_.phase != Phase::kNone && cur_.work == kReceiveHead && cur_.vi == vi;
       CHECK(dut_.fetch_coming_o == fetching, "descriptor_fetch: coming of VI %d is %d", vi, dut_.fetch_coming_o);
-      // As seen by the receive engine: no descriptor is coming, so the store must not show one in
-      // the next clock.
+      // If the receive engine sees no descriptor coming, the store must not show one in the next
+      // clock.
       if (watched_ && !watched_->coming && !dut_.rs_valid_o) {
         CHECK(!watched_->there, "VI %d: a receive descriptor was neither coming nor there", watched_->vi);
       }
@@ -1925,7 +1924,7 @@ class Testbench {
     CHECK(!read_open_ || dut_.rready_o, "the fetch does not take its data");
     if (!idle) CHECK(dut_.rd_vi_o == cur_.vi, "the context of VI %u is read, want %d", dut_.rd_vi_o, cur_.vi);
 
-    // In the clock of its check a send descriptor stands at the port, later in the register.
+    // A send descriptor is at the port in the clock of its check, later in the register.
     const bool room = !wait_ && !(cur_.phase != Phase::kNone && cur_.work == kSendHead);
     CHECK(dut_.send_space_o == room, "space for a send descriptor is %d", dut_.send_space_o);
     const bool checked = (cur_.phase == Phase::kParsed && cur_.work == kSendHead) || missed;
@@ -2039,7 +2038,7 @@ class Testbench {
           if (cur_.work == kReceiveChunk && !cur_.store) Figure("cover_receive_chunk_not_stored");
           break;
         }
-        // The state of this clock counts.
+        // The VI's state in this clock decides.
         const uint32_t state = dut_.rd_ctx_i[0] & hvia::kVIContextAttributesStateMask;
         if (state == hvia::kVIStateFree) {
           Figure("cover_reset_while_fetched");

@@ -699,7 +699,7 @@ class Testbench {
     StartOp(kFlush, v);
     FinishOp();
   }
-  // On an idle card, with the flush asserted for longer than needed.
+  // Flushes an idle card for longer than needed.
   void FlushAtRest() {
     const unsigned v = kVis[rng.Below(std::size(kVis))];
     StartOp(kFlush, v);
@@ -987,7 +987,7 @@ class Testbench {
     const Told t{static_cast<uint8_t>(top->rxa_op_o), top->rxa_number_o, static_cast<uint8_t>(top->rxa_code_o)};
     if (t.op > hvia::kAcknowledgeOperationAgain) Fail("VI %u: operation %u", v, t.op);
     told[t.op]++;
-    // A reset of the VI in this clock removes it.
+    // A reset of the VI in this clock removes the NAK.
     if (t.op == hvia::kAcknowledgeOperationNAK && !(top->clear_valid_i && top->clear_vi_i == v)) refusal_[v] = true;
     if (judging_) vis[v].seen_told.push_back(t);
   }
@@ -1018,7 +1018,7 @@ class Testbench {
                               top->rxl_va_o, top->rxl_handle_o, top->rxl_length_o, static_cast<bool>(top->rxl_ok_i)});
     if (rxl_op_ == hvia::kReceiveReportAnswered) {
       if (x.reads.empty()) Fail("VI %u: an answer and no read", rxl_vi_);
-      // Its buffers belong to the program again.
+      // The read's buffers belong to the program again.
       if (!wbus.Idle()) Fail("VI %u: a read is complete while its answer is written", rxl_vi_);
       frame_.read = x.reads.front();
       x.reads.pop_front();
@@ -1106,7 +1106,7 @@ class Testbench {
         seen.written++;
         frame_.written++;
         marks_.written = unit::clocks();
-        // In the clock in which the bus has the last byte.
+        // The trace event comes in the clock in which the bus has the last byte.
         if (frame_.granted != 0 && !(top->wdone_i && !top->werr_i)) Fail("ReceiveWritten without the end of a write");
         break;
       default: Fail("trace event %u", top->trace_event_o);
@@ -1450,8 +1450,8 @@ class Testbench {
     return static_cast<int>((segment + hvia::kDescriptorSize / hvia::kDataSegmentSize) / 4) == d.bad_chunk;
   }
 
-  // Writes the payload of a Send or of a read response to the buffers of its descriptor, as far as
-  // they reach.
+  // Writes the payload of a Send or read response to its descriptor's buffers, as far as they
+  // reach.
   Outcome Scatter(Vi& x, const Descriptor& d, const Slot& s, uint32_t payload, bool* translated) {
     const uint32_t limit = x.answer ? x.total : d.length;
     const unsigned count = x.answer ? d.count & 255 : d.segments.size();
@@ -1556,7 +1556,8 @@ class Testbench {
     if (bad_vi) {
       if (lost) return;
       if (flux && frame_.parsed) {
-        // It waited for a descriptor when the VI was taken down, and cut off the message before.
+        // The frame waited for a descriptor when the VI was taken down, and cut off the message
+        // before.
         want.parsed++;
         want.gap += frame_.gap;
         if (x.message == kOpen) Cut(x, 0);
@@ -1591,7 +1592,7 @@ class Testbench {
     if (headless && x.maybe_given_up && frame_.aborted[vi] == 0) headless = false;
     const bool accept = begins || continues;
     if (lost) {
-      // Was it parsed before it turned out bad?
+      // Whether the frame was parsed before it turned out bad.
       const bool looked = accept ? frame_.parsed : cut || headless ? frame_.aborted[vi] != 0 : false;
       if (!looked) {
         if (!accept && !cut && x.message == kNone) x.maybe_given_up = true;
@@ -1727,7 +1728,7 @@ class Testbench {
     const bool is_free = x.ctx.state == hvia::kVIStateFree;
     bool bad_vi = stranger || x.ctx.state != hvia::kVIStateConnected, again = x.refused && !stranger && !acknowledgement && !is_free;
     if (flux && !lost) {
-      // It may have been parsed before its VI was reconnected.
+      // The frame may have been parsed before its VI was reconnected.
       again = !stranger && !acknowledgement && frame_.outcome == kConnectionRefused && (x.refused || sequence != x.expected);
       bad_vi = frame_.outcome == kBadVi;
     }
@@ -1781,7 +1782,7 @@ class Testbench {
     needs_ = belongs && !open && needs;
     if (lost) {
       lost_reliable++;
-      // It may have been parsed, or have ended before that.
+      // The frame may have ended before it was parsed.
       for (auto& t : frame_.reports) {
         if (t.op != hvia::kReceiveReportFind) Fail("VI %u: the ledger was notified of a bad frame", vi);
       }

@@ -29,7 +29,7 @@ class Hand : public Model {
     Step(4);
   }
 
-  // Opens a descriptor. Returns whether it goes at once.
+  // Opens a descriptor. Returns whether its frames may go at once.
   bool Open(uint8_t v, unsigned operation, unsigned frames = 1, bool fence = false, uint32_t status = 0, uint32_t handle = 7) {
     auto m = std::make_shared<Message>();
     m->reserved = operation == kUnreachable && status != 0;
@@ -233,8 +233,8 @@ void RetryLimit() {
   h.WantErrors({}, "without another word");
 }
 
-// All is acknowledged, and the read response does not come. The request is retransmitted. Its
-// acknowledgement confirms nothing new, but it is a sign of life.
+// All is acknowledged, but the read response is missing. The request is retransmitted. Its
+// acknowledgement confirms nothing new, but is a sign of life.
 void ReadThatWaits() {
   Hand h("a read that waits for its answer");
   h.Connect(2, 100, 8, 2);

@@ -108,7 +108,7 @@ struct Vi {
   std::deque<Entry> own, ans;
   unsigned own_next = 0, ans_next = 0;  // slots
   bool held = false;
-  uint64_t may_finish = 0, may_send = 0;  // since when it could
+  uint64_t may_finish = 0, may_send = 0;  // clock since which it could
   // The send queue in front of the ledger.
   std::deque<Posted> posted;
   bool listed = false, parked = false;
@@ -628,7 +628,7 @@ class Model {
           x.top++;
           if (top->led_last_i) {
             x.open = false;
-            // The end of the connection may have completed it while the engine had it.
+            // The connection's end may have completed the entry while the engine had it.
             if (e != nullptr) {
               e->ended = true;
               e->last = n;
@@ -893,9 +893,9 @@ class Model {
   // The engines' last reports, for their answers.
   Posted led_message, rx_request;
   bool rx_ok = false;
-  // A send queue before the ledger continues.
+  // Puts a send queue back into the ready list.
   virtual void Relist(Vi&) {}
-  // Outputs have settled, before the edge.
+  // Called when the outputs have settled, before the edge.
   virtual void AfterSample() {}
 
   unit::Rng rng;

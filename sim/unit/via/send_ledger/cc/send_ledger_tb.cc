@@ -7,11 +7,9 @@
 // requests; a receive engine that reports all that; completions, errors and NAKs with
 // back-pressure; and a manager that connects, disconnects, resets and withdraws handles meanwhile.
 //
-// There are two models. A second implementation of the ledger's rules predicts every answer,
-// strobe, job and completion in its clock; it reads from the design only which operation ends in a
-// clock. The model of the peers checks that they receive every frame of every message once and in
-// order. A descriptor may complete well only when its peer has its last frame, or its read response
-// was reported.
+// There are two models: of the ledger's rules (model.h), and of the peers, which must receive every
+// frame of every message once and in order. A descriptor may complete without error only when its
+// peer has its last frame, or its read response was reported.
 #include "sim/unit/via/send_ledger/cc/directed.h"
 #include "sim/unit/via/send_ledger/cc/world.h"
 

@@ -119,7 +119,7 @@ class World : public Model {
     was_quiet = top_quiet;
   }
 
-  // Nothing happens before the next deadline, so jump there, or to the next arrival from the wire.
+  // Jumps to the next deadline or arrival from the wire.
   void Jump() {
     uint64_t to = top->next_deadline_o;
     for (auto& [v, x] : vis) {
@@ -377,7 +377,7 @@ class World : public Model {
       x.refused = true;
       x.refused_number = f.number;
       x.refused_code = 2 + rng.Below(3);
-      // Reliable delivery: acknowledged, then the bus failed.
+      // With reliable delivery the bus can fail after the acknowledgement.
       if (rng.Chance(1, 3)) {
         Accept(x, f);
         Say(x, x.expected, hvia::kAcknowledgeCodeOk);
@@ -417,7 +417,7 @@ class World : public Model {
       const bool look = rx_op == hvia::kReceiveReportFind;
       if (rx_vi >= 0 && look && rx_ok_was) {
         Vi& x = At(rx_vi);
-        // Unless the VI was taken down meanwhile.
+        // Checked only if the VI was not taken down meanwhile.
         if (!x.to_answer.empty() && rx_va != x.to_answer.front().second->va) Fail("VI %u: another read is answered than the oldest", x.index);
         rx = Rx::kWrite;
         rx_left = rng.Below(60);
@@ -589,7 +589,7 @@ class World : public Model {
       }
     }
   }
-  // True when it was not busy for two clocks.
+  // True after two clocks in a row without busy.
   bool Clear(bool busy) {
     calm = busy ? 0 : calm + 1;
     return calm >= 2;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Testbench of tx_engine between models of all its neighbours: descriptors with good and bad
-// segments, raw frames, chunks, contexts, translations, the host bus and the packet buffer. A plain
-// model predicts the frames of a descriptor byte by byte, its completion, and the traces and
-// counts. Handles are withdrawn and VIs disconnected at any clock; there the model accepts every
-// permitted outcome.
+// Testbench of tx_engine between models of all its neighbours. A plain model predicts the frames of
+// a descriptor byte by byte, its completion, and the traces and counts. Handles are withdrawn and
+// VIs disconnected at any clock; there the model accepts every permitted outcome.
 //
-// Messages of reliable VIs go to a ledger. It says go or not at random, returns them for
+// Messages of reliable VIs go to a ledger. It replies go or not at random, returns messages for
 // retransmission from any frame on, with descriptors that their process has changed meanwhile, and
 // requests read responses. Acknowledgements come in between. Each return is predicted anew.
 #include <algorithm>
@@ -363,8 +361,8 @@ class Testbench {
     }
     size_t s = 0;
     uint32_t off = 0, at = 0;
-    // Skips used segments. No segment left: LengthError. The next one out of reach:
-    // ProtectionError.
+    // Skips used segments. Returns LengthError if none is left, ProtectionError if the next is out
+    // of reach.
     auto seek = [&]() -> uint32_t {
       for (; s < d.segments.size(); s++, off = 0) {
         const unsigned chunk = (s + d.Rdma() + 2) / 4;
@@ -609,7 +607,7 @@ class Testbench {
       case 0: g = RandomSegment({kTorn}, 5000); break;
       case 1: g = RandomSegment({kFaulty}, 5000); break;
       case 2: g = RandomSegment({kSick}, 100); break;
-      case 3: g.va++; break;  // perhaps a byte too far
+      case 3: g.va++; break;  // may end one byte past the region
       case 4: g = RandomSegment({kForeign}, 100); break;
       default: break;
     }
@@ -985,7 +983,7 @@ class Testbench {
     RunToRest();
   }
 
-  // All bytes are there long before the engine knows whether more follow.
+  // All bytes have arrived long before the engine knows whether more follow.
   void HeldBack() {
     slow_chunks = true;
     for (uint32_t len : {20u, hvia::kMaxPayload, hvia::kMaxPayload + 20, 0u}) {
@@ -1048,8 +1046,8 @@ class Testbench {
   std::list<std::shared_ptr<Entry>> entries;  // waiting in the ledger
   std::deque<Ack> ack_queue;
   uint32_t gone_handle = 0;  // withdrawn now
-  // The ledger says no after stop_after frames of the next message, whose process changes the
-  // descriptor.
+  // The ledger does not reply go after stop_after frames of the next message, whose process changes
+  // the descriptor.
   int stop_after = -1;
   unsigned change_to = 0;
   uint64_t jobs_seen = 0, passed_over = 0, acks_seen = 0, acks_inside = 0, acks_dropped = 0, told = 0, not_gone = 0, fails = 0, skip_fails = 0,
@@ -1306,7 +1304,7 @@ class Testbench {
       ending_ = true;
       return;
     }
-    // A later error is reported later.
+    // Open reports only an error found before the first frame.
     uint32_t status = p.frames.empty() && !p.abort ? p.errors : 0;
     if (p.cut && top->led_status_o == hvia::kDescriptorStatusFlushedMask) status = hvia::kDescriptorStatusFlushedMask;
     opened.insert(status);
@@ -1350,7 +1348,7 @@ class Testbench {
   // Between frames, a message of a disconnected VI ends without a report.
   bool MayEnd() const { return ending_ || (kept_->cut && !sent_open_ && out_.empty()); }
 
-  // Work that at most one acknowledgement may pass.
+  // Work that may wait for at most one acknowledgement.
   bool OthersWait() const {
     if (offered_ || raw_offered_ || job_offered_) return true;
     if (current_ == kKept) return !ending_ && !kept_->cut;
