@@ -29,7 +29,7 @@ type function struct {
 	never        string
 }
 
-const noQOS = "VIP_INVALID_QOS: there is no quality of service to ask for"
+const noQOS = "VIP_INVALID_QOS (there is no quality of service)"
 
 // functions in the order of vipl.h.
 var functions = func() []function {
@@ -44,31 +44,31 @@ var functions = func() []function {
 	return []function{
 		{"OpenNic", "OpenNIC", set(ok, none, invalid), ""},
 		{"CloseNic", "NIC.Close", set(ok, invalid), ""},
-		{"QueryNic", "NIC.Query", set(ok), "VIP_INVALID_PARAMETER: it has no error to return; of no handle it returns nothing"},
+		{"QueryNic", "NIC.Query", set(ok), "VIP_INVALID_PARAMETER (it returns no error, and nothing for no handle)"},
 		{"CreateVi", "NIC.CreateVI", set(ok, invalid, none, level, mtu, ptag, read), noQOS},
 		{"DestroyVi", "VI.Destroy", set(ok, invalid, state, none), ""},
 		{"QueryVi", "VI.Query", set(ok, invalid), ""},
 		{"SetViAttributes", "VI.SetAttributes", set(ok, invalid, state, level, mtu, ptag, read), noQOS},
 		{"ConnectWait", "NIC.ConnectWait", set(ok, late, none, invalid), ""},
-		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ". VIP_ERROR_RESOURCE: nothing is allocated"},
+		{"ConnectAccept", "ConnectionRequest.Accept", set(ok, invalid, level, mtu, late, state), noQOS + ", VIP_ERROR_RESOURCE (nothing is allocated)"},
 		{"ConnectReject", "ConnectionRequest.Reject", set(ok, invalid), ""},
 		{"ConnectRequest", "VI.ConnectRequest", set(ok, late, invalid, reject, noMatch, none, state, unreachable),
-			noQOS + ". VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU: only the accepting side compares"},
+			noQOS + ", VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU (only the accepting side compares)"},
 		{"Disconnect", "VI.Disconnect", set(ok, invalid), ""},
-		{"ConnectPeerRequest", "VI.ConnectPeerRequest", set(ok, invalid, state), "VIP_ERROR_RESOURCE: nothing is allocated"},
-		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ". VIP_NO_MATCH: the peer may ask until the timeout"},
-		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none, unreachable), noQOS + ". VIP_NO_MATCH: as ConnectPeerDone"},
+		{"ConnectPeerRequest", "VI.ConnectPeerRequest", set(ok, invalid, state), "VIP_ERROR_RESOURCE (nothing is allocated)"},
+		{"ConnectPeerDone", "VI.ConnectPeerDone", set(ok, notDone, late, reject, level, mtu, invalid, state, unreachable), noQOS + ", VIP_NO_MATCH (a peer may ask until the timeout, then it is VIP_TIMEOUT)"},
+		{"ConnectPeerWait", "VI.ConnectPeerWait", set(ok, late, reject, level, mtu, invalid, state, none, unreachable), noQOS + ", VIP_NO_MATCH (as ConnectPeerDone)"},
 		{"CreatePtag", "NIC.CreatePtag", set(ok, none, invalid), ""},
 		{"DestroyPtag", "NIC.DestroyPtag", set(ok, invalid, none, ptag), ""},
 		{"RegisterMem", "NIC.RegisterMem", set(ok, none, invalid, ptag, read), ""},
 		{"DeregisterMem", "NIC.DeregisterMem", set(ok, invalid), ""},
 		{"QueryMem", "NIC.QueryMem", set(ok, invalid), ""},
 		{"SetMemAttributes", "NIC.SetMemAttributes", set(ok, invalid, ptag, read), ""},
-		{"PostSend", "VI.PostSend", set(ok, invalid, none), "VIP_INVALID_STATE: the descriptor completes as flushed"},
+		{"PostSend", "VI.PostSend", set(ok, invalid, none), "VIP_INVALID_STATE (the descriptor completes as flushed)"},
 		{"SendDone", "VI.SendDone", set(ok, notDone, descriptor, invalid), ""},
 		{"SendWait", "VI.SendWait", set(ok, late, descriptor, invalid, none), ""},
 		{"SendNotify", "VI.SendNotify", set(ok, invalid, none), ""},
-		{"PostRecv", "VI.PostRecv", set(ok, invalid, none), "VIP_INVALID_STATE: it stays queued, or completes as flushed"},
+		{"PostRecv", "VI.PostRecv", set(ok, invalid, none), "VIP_INVALID_STATE (the descriptor stays queued, or completes as flushed)"},
 		{"RecvDone", "VI.RecvDone", set(ok, notDone, descriptor, invalid), ""},
 		{"RecvWait", "VI.RecvWait", set(ok, late, descriptor, invalid, none), ""},
 		{"RecvNotify", "VI.RecvNotify", set(ok, invalid, none), ""},
@@ -77,10 +77,10 @@ var functions = func() []function {
 		{"ResizeCQ", "CQ.Resize", set(ok, invalid, none), ""},
 		{"CQDone", "CQ.Done", set(ok, notDone, invalid), ""},
 		{"CQWait", "CQ.Wait", set(ok, late, invalid), ""},
-		{"CQNotify", "CQ.Notify", set(ok, invalid), "VIP_ERROR_RESOURCE: as many may be registered as memory holds"},
+		{"CQNotify", "CQ.Notify", set(ok, invalid), "VIP_ERROR_RESOURCE (only memory limits the handlers)"},
 		{"ErrorCallback", "NIC.ErrorCallback", set(ok, invalid), ""},
-		{"QuerySystemManagementInfo", "NIC.QuerySystemManagementInfo", set(ok, invalid), "VIP_ERROR_NOT_SUPPORTED: the one InfoType that there is, is supported"},
-		{"NSInit", "NIC.NSInit", set(ok, invalid), "VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE: the names are there from the start"},
+		{"QuerySystemManagementInfo", "NIC.QuerySystemManagementInfo", set(ok, invalid), "VIP_ERROR_NOT_SUPPORTED (the only InfoType is supported)"},
+		{"NSInit", "NIC.NSInit", set(ok, invalid), "VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE (the names exist from the start)"},
 		{"NSGetHostByName", "NIC.NSGetHostByName", set(ok, names, invalid), ""},
 		{"NSGetHostByAddr", "NIC.NSGetHostByAddr", set(ok, names, invalid), ""},
 		{"NSShutdown", "NIC.NSShutdown", set(ok, names, invalid), ""},
@@ -189,11 +189,11 @@ func functionReference(t *testing.T, a vipl.NICAttributes) string {
 
 The 41 functions of VIPL and their names in Go. Each row of the lists is a call with the status that
 it must return. ` + "`go test ./conformance -run TestFunctions`" + ` makes it on fake cards, on M-VIA and on
-the card's RTL. ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + ` writes this page up to
-the limits. In Go, a status is an error: ` + "`errors.Is`" + ` finds it, ` + "`errors.As`" + ` returns it as a Status;
-VIP_SUCCESS is nil. "No VI" and the like are nil, "destroyed" and "closed" are handles of former
-objects. A row that names a device holds on that one only: hvia is the card, mvia a plain NIC with
-VIA in the kernel.
+the card's RTL. ` + "`HVIA_UPDATE=1 go test ./conformance -run TestFunctionTable`" + ` generates this page up
+to and including [Limits](#limits). In Go, a status is an error: ` + "`errors.Is`" + ` finds it, ` + "`errors.As`" + `
+returns it as a Status; VIP_SUCCESS is nil. "No VI" and the like are nil, "destroyed" and "closed"
+are handles of former objects. A row that names a device holds on that one only: hvia is the card,
+mvia a plain NIC with VIA in the kernel.
 
 `)
 	b.WriteString("| VIPL | Go | what it does | statuses |\n|---|---|---|---|\n")
@@ -233,7 +233,7 @@ VIA in the kernel.
 			fmt.Fprintf(&b, "| %s | %s |\n", s.String(), strings.Join(whens, "; "))
 		}
 		if f.never != "" {
-			fmt.Fprintf(&b, "\nNot given: %s.\n", strings.ReplaceAll(f.never, ". VIP", ".\nVIP"))
+			fmt.Fprintf(&b, "\nNever returned: %s.\n", strings.ReplaceAll(f.never, "), VIP", "),\nVIP"))
 		}
 	}
 	b.WriteString("\n## Limits\n\nLimits of the default card with 1,024 regions (`driver.HostConfig.Regions`, at most 1,048,576).\nExceeding one returns VIP_ERROR_RESOURCE, or VIP_INVALID_MTU for the transfer size.\n\n| limit | value |\n|---|---|\n")
