@@ -83,11 +83,10 @@ func (b Board) Priors() map[string]int64 {
 	return m
 }
 
-// HostCosts returns the processor times of the experiments for use in other
-// programs. They hold for a host with the card or a plain NIC, with the
-// unchanged parameters of a profile ("" is the paper's card). Unlike
-// Board.Costs, they charge the card's interrupts; the experiments leave them
-// out because no interrupt is on a message's path.
+// HostCosts returns the processor times of the experiments for other programs:
+// for a host with the card or a plain NIC, with the unchanged parameters of a
+// profile ("" is the paper's card). Unlike Board.Costs it charges the card's
+// interrupts; in the experiments none is on a message's path.
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {
@@ -98,9 +97,7 @@ func HostCosts(profile string) (host.CostModel, error) {
 
 // Costs returns the driver's cost model of a host with the card. The agent's
 // privileged work is free: it has no measured or printed value. The card's
-// interrupts are free too: neither lies on the path of a message. (A charge
-// would move the start of the first message, and so all times by some
-// nanoseconds, because of the phase between the clocks.)
+// interrupts are free too: neither lies on the path of a message.
 func (b Board) Costs() host.CostModel {
 	c := b.hostCosts()
 	c.Interrupt = 0
@@ -114,11 +111,10 @@ func (b Board) KernelCosts() host.CostModel { return b.hostCosts() }
 // hostCosts returns the processor times of a host in the experiments.
 //
 // RecvWait's work lies on the path of a received message and is charged.
-// SendWait's work is not charged: a ping-pong reaps its send while the message
-// is in flight (see pingPong.ping), so the work delays no message. Charging it
-// would only shift the later polls, and so change the latency of RDMA writes by
-// up to a poll period. A program that polls the last byte of an RDMA write pays
-// only for the polls.
+// SendWait's is not: a ping-pong reaps its send while the message is in flight
+// (see pingPong.ping), so the work delays no message. Charging it would only
+// shift later polls, and so RDMA writes by up to a poll period. A program that
+// polls the last byte of an RDMA write pays only for the polls.
 func (b Board) hostCosts() host.CostModel {
 	at := func(name string) host.Time { return host.Time(b.Value(name)) }
 	return host.CostModel{

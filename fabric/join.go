@@ -57,7 +57,7 @@ type Process struct {
 	sock   *net.UnixConn
 	name   string
 	group  string
-	only   string // name of its one thread, if it was declared
+	only   string // name of a declared process's one thread
 	done   chan struct{}
 
 	mu      sync.Mutex
@@ -224,11 +224,10 @@ func (p *Process) Thread(ctx context.Context, name string) (*host.Thread, error)
 }
 
 // Close leaves the fabric: it releases everything that the process has on the
-// card, and the peers' connections are lost. A thread of the process that is
-// not in a call leaves at its simulated time. If there is none, the service
-// reclaims the resources after the connection ends; in timed mode the run is
-// then not reproducible. Memory of the fabric is invalid afterwards. A second
-// call does nothing.
+// card, and the peers' connections are lost. A thread that is not in a call
+// leaves at its simulated time. If there is none, the service reclaims the
+// resources after the connection ends, and a timed run is not reproducible.
+// Memory of the fabric is invalid afterwards. A second call does nothing.
 func (p *Process) Close() error {
 	if err := p.conn.Err(); errors.Is(err, bridge.ErrForked) {
 		return fmt.Errorf("fabric: leave fabric '%s': %w", p.fabric, err)

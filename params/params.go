@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package params is the one source of every number that is not a layout: its
-// value, unit, source and tag. From it come the SystemVerilog package
-// rtl/gen/hvia_params_pkg.sv (elaboration parameters), the C++ header
-// sim/gen/hvia_params.h (elaboration and model parameters) and the reference
-// page docs/reference/params.md. The committed files are those of the base
-// profile; package params/profile renders the others for their builds.
+// value, unit, source and tag. Rendered from it: rtl/gen/hvia_params_pkg.sv,
+// sim/gen/hvia_params.h and docs/reference/params.md. The committed files are
+// those of the base profile; package params/profile renders the others.
 package params
 
 //go:generate go run ./internal/cmd/paramsgen

@@ -65,8 +65,8 @@ var ranges = map[string]limits{
 	"NICTransmitCoalesceTime":   {0, 1000 * millisecond},
 	"NICTransmitCoalesceFrames": {0, 1 << 20},
 
-	// Host: a message is charged only a few of these times, but HostCopyTime
-	// for each byte, so its limit is lower.
+	// Host. The limit of HostCopyTime is lower, because it is charged for each
+	// byte.
 	"HostPostTime":        {0, millisecond},
 	"HostReceiveWaitTime": {0, millisecond},
 	"HostTimeOfDayTime":   {0, millisecond},

@@ -8,9 +8,9 @@ import (
 )
 
 // PC100 SDRAM on the card. The controller counts clocks; the chip model checks
-// the data sheet's times. The counts are derived from the times: one set for
-// the card's clock, one for the slow clock of an ablation.
-// TestSdramClocksCoverTimes checks both sets against the times.
+// the data sheet's times. The counts are derived from the times, for the card's
+// clock and for the slow clock of an ablation; TestSdramClocksCoverTimes checks
+// both.
 var sdramTable = slices.Concat(sdramChip, sdramClocks("Sdram", 10000, ""), sdramCommon,
 	[]row{{"SdramSlowClockPeriod", Elaboration, sdramSlowPeriod, "ps", Structure, "33.33 MHz, as the PCI bus: an SDRAM at a third of its speed, a variant of docs/explanation/reproduction.md", "SDRAM clock that the counts SdramSlow... are for: strap SlowSdram, with SdramClockPeriod replaced by this"}},
 	sdramClocks("SdramSlow", sdramSlowPeriod, ", with strap SlowSdram"), sdramTimes)

@@ -44,7 +44,7 @@ var echoSimulator = Program{
 // EchoSimulator builds the fabric simulator without the card. Its nodes can be
 // plain NICs ("nic") and of the test kind "echo". It requires no Verilator and
 // builds in seconds, for tests of the bridge that inject bugs into the
-// simulator. A build is cached by the content of all its inputs.
+// simulator.
 func EchoSimulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
 	return echoSimulator.Build(ctx, mutants...)
 }

@@ -407,7 +407,7 @@ func TestCompareManyNodes(t *testing.T) {
 
 // The same on simulated cards and NICs: each sender is a node with its own bus,
 // cable and capture interface, and the report has the counters of cards and
-// switch. Two runs give the same report, one of them with a capture.
+// switch. Two runs, one with a capture, give the same report.
 func TestCompareSwitch(t *testing.T) {
 	benchtest.TakesSeconds(t)
 	c := manyNodes(smallCompare(t, PatternManyToOne), 4)

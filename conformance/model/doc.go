@@ -2,8 +2,7 @@
 
 // Package model is the reference model of the Virtual Interface Architecture in
 // plain Go: it predicts the results of what a program posts. It has no clock,
-// no bus, and nothing of a card's inside. Tests compare runs on the simulated
-// card with it.
+// bus or card internals. Tests compare runs on the simulated card with it.
 //
 // A Fabric has Hosts, a Host has memory, registered regions and VIs, and a VI
 // has two work queues. Every call takes effect at once and completely: a post

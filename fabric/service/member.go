@@ -382,12 +382,12 @@ func (s *Service) takeBack(m *member) {
 
 func (s *Service) reclaim(m *member) error {
 	if m.node.host.Agent.Forget(int(m.id)) {
-		return nil // it left by itself, in simulated time
+		return nil // the process left in simulated time
 	}
 	return s.order(m.node, func(t *host.Thread) error { return m.node.host.Agent.Reclaim(t, int(m.id)) })
 }
 
-// order calls do on the service's thread of a node. In timed mode the run is
+// order calls `do` on the service's thread of a node. In timed mode the run is
 // then no longer reproducible.
 func (s *Service) order(n *node, do func(t *host.Thread) error) error {
 	n.orders.Lock()

@@ -17,10 +17,10 @@ import (
 // keptObjects prepares the folder of object files that builds of a program
 // share. make compares times, which can be wrong: an object is newer than a
 // source that changed while it was compiled, and copying a folder makes all its
-// objects new. So the folder lists the content of the sources of its objects,
-// and keptObjects removes objects of other content. clean writes the list when
-// no source changed during the build. Until then a mark lies in the folder. A
-// folder with a mark is removed.
+// objects new. So the folder lists the content of its objects' sources, and
+// keptObjects removes objects of other content. clean writes the list if no
+// source changed during the build. Until then the folder has a mark. A marked
+// folder is removed.
 func keptObjects(root, folder string, spec Spec) (clean func(), err error) {
 	mark, list := filepath.Join(folder, "under-way"), filepath.Join(folder, "contents.json")
 	if _, err := os.Stat(mark); err == nil {

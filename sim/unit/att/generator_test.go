@@ -62,7 +62,7 @@ type region struct {
 	start  uint64
 	length uint64
 	tag    uint16
-	client uint8 // of its last use, where stale copies are looked up
+	client uint8 // last used it, so it may have a stale copy
 	vi     uint8
 }
 
@@ -71,7 +71,7 @@ type generator struct {
 	rng     *rand.Rand
 	o       options
 	table   *att.Table
-	limit   uint32 // of the card: the table's entries and some with invalid content
+	limit   uint32 // the card's: the table's entries and some invalid ones
 	live    []*region
 	stale   []*region
 	odd     []*region // contradictory entries
@@ -357,7 +357,7 @@ func (g *generator) translation() operation {
 	var r *region
 	switch n := g.rng.IntN(100); {
 	case n < 62 && len(g.live) > 0:
-		// Often near ones, so that copies are used.
+		// Often a recent region, so that cached entries are used.
 		i := g.rng.IntN(len(g.live))
 		if g.rng.IntN(2) == 0 {
 			i = len(g.live) - 1 - g.rng.IntN(min(3, len(g.live)))

@@ -40,8 +40,8 @@ func (e *end) busyBuffer() descriptor {
 	return buffers(m.pieces(e.inbox, m.length(), 1+m.random.IntN(20))...)
 }
 
-// offer posts as many receives as messages can arrive, so that the presence of
-// one does not depend on timing.
+// offer posts as many receives as messages can arrive, so that none lacks a
+// buffer, whatever the timing.
 func (b *busyRound) offer(m *machine) {
 	for k := range b.ends {
 		e := b.ends[k][m.thread.ID().Node]
@@ -124,10 +124,9 @@ func (b *busyRound) work(m, peer *machine) {
 	b.took[n] = m.thread.Now() - begin
 }
 
-// busy keeps all engines of both cards busy at once: sends and RDMA writes of
-// many segments both ways, receives of many segments, raw frames both ways,
-// commands, doorbells, reads of registers. The checkers hold each requester of
-// the bus to its bound; here everything must complete and be right.
+// busy keeps all engines of both cards busy at once. The checkers hold each
+// requester of the bus to its bound; here everything must complete and be
+// right.
 func busy(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		var ends [busyPairs][2]*end

@@ -43,7 +43,7 @@ func TestMemoryFault(t *testing.T) {
 					source := r.node[0].register(100, 3*pageBytes, a.tag, false)
 					var target *region
 					r.b(func(m *machine) { target = m.register(200, 3*pageBytes, b.tag, true) })
-					// As a driver would that frees pinned memory.
+					// Frees pinned memory, as a faulty driver would.
 					g := map[string]*region{"read": source, "write": target}[direction]
 					m = g.m
 					if err := m.memory.Release(int(g.frames[page]), bridge.UseRegion); err != nil {

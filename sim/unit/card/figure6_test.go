@@ -54,7 +54,7 @@ func TestPaperFigure6(t *testing.T) {
 				fail("the byte at virtual %#x did not come to physical %#x", virtual, at)
 			}
 		}
-		// A byte before it and one after it.
+		// The byte before the buffer and the byte after it.
 		for _, n := range []int{-1, length} {
 			a.post(rdmaWrite(figure[0], 0, 1, figure[1], n))
 			a.finish()

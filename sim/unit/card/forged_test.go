@@ -33,7 +33,7 @@ const (
 
 var reliableLevels = []layout.Reliability{layout.ReliabilityDelivery, layout.ReliabilityReception}
 
-// Limits of a connection without timeouts.
+// Limits with which no timeout ends a connection.
 func patient(level layout.Reliability) *reliable {
 	return &reliable{level: level, readable: true, window: 255, retryLimit: 255, readLimit: params.LedgerResponses, timeoutLog2: 31}
 }
@@ -47,8 +47,7 @@ func (r *rig) reliableAttack() *reliableAttack {
 		}
 	})
 	for k, level := range reliableLevels {
-		// Limit its frames in flight, because the MAC must also store the
-		// forged ones.
+		// Limits honest frames in flight: the MAC must also store forged ones.
 		both := r.talkers([2]uint8{uint8(1 + k), uint8(1 + k)}, honestTag+uint16(k), level, limits{params.AcknowledgeEvery, 255, 20}, [2]uint8{})
 		r.connect(both[0].from, both[0].to)
 		x.honest = append(x.honest, both[0])
@@ -292,7 +291,8 @@ func (x *reliableAttack) forgeReliable() []byte {
 			return b
 		}
 	}
-	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize] // all of them are racing: a frame for no VI
+	// all victims are racing: a frame for no VI
+	return x.acknowledgement(x.victims[0]).encode()[:layout.EthernetHeaderSize]
 }
 
 // unsure reports whether the fate of a frame depends on the engines' state,
@@ -403,10 +403,8 @@ func reliableHostility(frames uint64) func(r *rig) {
 }
 
 // Forged frames against live VIs of both reliable levels with messages and
-// reads in flight: acknowledgements and NAKs of any number, reads of foreign
-// memory, responses without a request, frames out of order, of strangers, and
-// after a NAK. Nothing is written without permission, each frame has one fate,
-// and honest pairs are not disturbed.
+// reads in flight. Nothing is written without permission, each frame has one
+// fate, and honest pairs are not disturbed.
 func TestHostileReliableFrames(t *testing.T) {
 	takesSeconds(t)
 	mustPlay(t, config{rawLog2: 8}, reliableHostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))

@@ -121,7 +121,8 @@ func TestHeldWireBetweenCards(t *testing.T) {
 		}
 		require.Less(t, i, len(ends))
 		at, span := host.Time(f.Time()), host.Time(params.WirePreambleBytes+len(f.Bytes)+params.WireFcsBytes)*byteTime
-		start := ends[i] - span - params.PhyTransmitDelay - params.CableDelay - params.PhyReceiveDelay // behind what held it
+		// when the frame starts on the wire
+		start := ends[i] - span - params.PhyTransmitDelay - params.CableDelay - params.PhyReceiveDelay
 		require.GreaterOrEqual(t, start, at, "frame %d arrives before its time", i)
 		require.GreaterOrEqual(t, start, free, "frame %d comes too close", i)
 		free = start + span + params.WireGapBytes*byteTime

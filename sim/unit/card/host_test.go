@@ -141,7 +141,7 @@ func TestSplitDoorbells(t *testing.T) {
 			m.finish()
 			r.settle()
 			r.carry()
-			// The receive descriptor is there.
+			// A message uses the receive descriptor.
 			r.b(func(*machine) {
 				x.vi[1].post(buffers(x.memory[1].part(r.random.IntN(6000), r.random.IntN(900))))
 				x.vi[1].finish()

@@ -18,8 +18,8 @@ import (
 // trouble is a fault on one pair of VIs while another one works.
 type trouble struct {
 	name string
-	// prepare runs before the messages of a round, post among them on both
-	// machines at once, and after when all is settled.
+	// prepare runs before a round's messages, post among them on both machines
+	// at once, after when all is settled.
 	prepare func(r *rig, y [2]*end)
 	post    func(r *rig, y [2]*end, m *machine)
 	after   func(r *rig, y [2]*end)

@@ -154,10 +154,9 @@ func flagsOf(h layout.ViaHeader) (first, last bool, immediate *uint32) {
 	return flags&layout.ViaHeaderFlagsFirstMask != 0, flags&layout.ViaHeaderFlagsLastMask != 0, immediate
 }
 
-// believed reports whether an unreliable VI accepts a frame of this number. It
-// accepts a number in the window. It also accepts the last of SequenceAgreement
-// consecutive numbers outside of it, if each is ahead of the one before by less
-// than a window.
+// believed reports whether an unreliable VI accepts a frame of this number: one
+// in the window, or the last of SequenceAgreement in a row outside of it, each
+// ahead of the one before by less than a window.
 func (v *vi) believed(number uint32) bool {
 	inWindow := func(from uint32) bool { return number-from < layout.SequenceWindow }
 	if inWindow(v.expected) {

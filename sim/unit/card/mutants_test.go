@@ -133,8 +133,7 @@ func faultyCard(t *testing.T) string {
 func TestPlantedFaults(t *testing.T) {
 	unit.FaultySimulator(t)
 	program := faultyCard(t)
-	// With all bugs disabled it must pass, so the failures below come from the
-	// bugs.
+	// Without a bug it passes.
 	t.Run("none", func(t *testing.T) {
 		mustPlay(t, config{program: program}, fourPages)
 		mustPlay(t, config{program: program, rawLog2: 8}, reliableHostility(4000))

@@ -23,8 +23,8 @@ import (
 	"hvia/vipl/endpoint"
 )
 
-// mostLost is the maximum of a peer's frames that an unreliable VI drops for
-// their numbers after the last forged one.
+// mostLost is the maximum number of the peer's frames that an unreliable VI
+// drops after the last forged one.
 const mostLost = layout.SequenceAgreement - 1
 
 // numbered is an unreliable pair with forged frames: node 0's raw port sends

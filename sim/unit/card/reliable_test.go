@@ -137,7 +137,7 @@ func (v *vi) hearReliable(operation layout.FrameOperation, h layout.ViaHeader, p
 	x.came += uint32(len(payload))
 	switch {
 	case reason != layout.CounterReceiveFrame:
-		// Without a descriptor its error is already reported.
+		// Without a descriptor the error is already reported.
 		v.nak(data, x.held != nil)
 	case last && x.held != nil:
 		v.ended(data)
@@ -326,7 +326,7 @@ func (v *vi) settled() {
 		case a.begun:
 			continue
 		case a.bad && i == 0:
-			// NAKed when all before it is acknowledged.
+			// The read is NAKed once all before it is acknowledged.
 			f.refused, f.broken = true, true
 			v.m.errors = append(v.m.errors, asyncError{layout.AsyncErrorRDMAReadProtection, v.index})
 			return

@@ -7,8 +7,7 @@
 //
 // For each node a test tracks the required content of all host memory
 // (machine.want) and the required values of the card's counters
-// (machine.counts), with the plain model in model_test.go. It compares every
-// byte and every counter.
+// (machine.counts), with the plain model in model_test.go.
 package card_test
 
 import (
@@ -229,8 +228,7 @@ func (r *rig) verify() {
 }
 
 // takesSeconds skips a test with -short. The remaining tests use each part
-// once: memory and counters compared, a message over pages, sends, frames by a
-// stranger, a run that is stopped, registers, an agent restart.
+// once.
 func takesSeconds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -96,7 +96,7 @@ func (x *talk) sayAll(rounds int) {
 	}
 }
 
-// await waits until all of them are complete, on the sender's thread.
+// await waits until all messages are complete, on the sender's thread.
 func (x *talk) await() {
 	for _, o := range x.from.reliable.own {
 		o.p.await()

@@ -150,7 +150,7 @@ func (r *rig) cutOff(level layout.Reliability, node int, bus bool) {
 	})
 	// The peer's retransmissions met no VI.
 	r.on(node, func(m *machine) { m.counts[layout.CounterReceiveBadVI] = m.counter(layout.CounterReceiveBadVI) })
-	// All of it again, with both cards new.
+	// Both cards work again, with new connections.
 	y := r.talkers([2]uint8{10, 9}, 56, level, limits{window, retryLimit, timeoutLog2}, [2]uint8{})
 	r.connect(y[0].from, y[1].from)
 	r.both(func(m *machine) { m.lossy() })
@@ -169,8 +169,8 @@ func (x *talk) brokenOff() {
 	if well == len(own) {
 		m.fail("the stream of %d messages was over when its peer was reset", well)
 	}
-	// The oldest incomplete one: a read owns its buffers until the
-	// disconnect.
+	// The oldest incomplete message has completed, unless it is a read: that
+	// owns its buffers until the disconnect.
 	failed := own[well]
 	if !failed.p.done() && !failed.read {
 		m.fail("message %d has not ended, and the connection is given up", well)
@@ -184,7 +184,7 @@ func (x *talk) brokenOff() {
 	if want := failed.p.ended(layout.DescriptorStatusTransportErrorMask); failed.p.statusWord() != want || failed.p.lengthWord() != 0 {
 		m.fail("message %d ended with %#x and length %d, want %#x and none", well, failed.p.statusWord(), failed.p.lengthWord(), want)
 	}
-	// Acknowledged requests may follow only reads.
+	// Only behind reads may a request be acknowledged.
 	acknowledged := failed.read
 	for i, o := range own[well+1:] {
 		switch status := o.p.statusWord(); {

@@ -21,8 +21,8 @@ type stream struct {
 const (
 	faultNone      = iota
 	faultTag       // the target region has another tag than the VI
-	faultRegion    // it has no RDMA write right
-	faultVI        // the VI has none
+	faultRegion    // the target region has no RDMA write right
+	faultVI        // the peer's VI has no RDMA write right
 	faultHandle    // no region has this handle
 	faultStale     // the region was deregistered
 	faultLocalTag  // the source region has another tag

@@ -147,7 +147,7 @@ func (y *withdrawnRound) accountSource(v *vi) {
 			v.sent(p, frames, p.ended(0), y.lengths[i])
 			continue
 		}
-		// Some of its frames may have left. The length shows how many.
+		// The length shows how many of the message's frames have left.
 		moved := int(p.lengthWord())
 		if moved%layout.MaxPayload != 0 || moved >= y.lengths[i] {
 			fail("a message of %d bytes was given up after %d", y.lengths[i], moved)
@@ -165,9 +165,9 @@ func (y *withdrawnRound) accountDescriptors(v *vi) {
 			v.sent(p, v.framesOf(p, y.source), p.ended(0), y.lengths[i])
 			continue
 		}
-		// The card could not reach it, nor those after it that only its link
-		// reaches. A descriptor whose doorbell found the queue empty is fetched
-		// separately.
+		// The card could reach neither this descriptor nor those that only its
+		// link reaches. A descriptor whose doorbell found the queue empty is
+		// fetched separately.
 		bad := v.m.counter(layout.CounterDescriptorBad) - v.m.counts[layout.CounterDescriptorBad]
 		if bad < 1 || int(bad) > withdrawnMessages-i {
 			fail("%d descriptors could not be reached, of the last %d posted", bad, withdrawnMessages-i)
@@ -212,11 +212,10 @@ func (y *withdrawnRound) release() {
 }
 
 // withdrawals deregisters memory while messages that use it are in flight: the
-// target, the source, or the descriptors. In the instant in which the card
-// reports that it is done, the frames are taken out of use, so any later access
-// ends the run. The completed part must be a whole number of frames, in order,
-// and everything else must follow from that number. A second VI between the
-// same cards must not be affected.
+// target, the source, or the descriptors. When the card reports that it is
+// done, the frames go out of use at once, so any later access ends the run. The
+// completed part must be a whole number of frames, in order. A second VI
+// between the same cards is not affected.
 func withdrawals(rounds uint64) func(r *rig) {
 	return func(r *rig) {
 		x := &withdrawing{rig: r}

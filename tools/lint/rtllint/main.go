@@ -3,7 +3,7 @@
 // Command rtllint checks every module under rtl/ as a top: with Verilator's
 // warnings on, and with Yosys for synthesizability, at the default data width
 // and at 64 bits. It also checks the text for delays and for registers that
-// only let time pass. It finds the modules by itself, so it covers new files.
+// only let time pass.
 package main
 
 import (

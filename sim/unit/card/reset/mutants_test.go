@@ -66,8 +66,7 @@ func TestPlantedFaults(t *testing.T) {
 	program, err := sim.Simulator(context.Background(), mutants...)
 	require.NoError(t, err)
 	const strikes = 60
-	// With all bugs disabled it must pass, so the failures below come from the
-	// bugs.
+	// Without a bug it passes.
 	t.Run("none", func(t *testing.T) { mustPlay(t, config{program: program}, blows(t, strikes)) })
 	for i, f := range plantedFaults {
 		t.Run(f.name, func(t *testing.T) {

@@ -94,7 +94,8 @@ func TestResetsWithStraps(t *testing.T) {
 func blows(t *testing.T, strikes int) func(n *node) {
 	seed := unit.Seed(t)
 	return func(n *node) {
-		random := rand.New(rand.NewPCG(seed, 0)) // the same for both
+		// both nodes draw the same numbers
+		random := rand.New(rand.NewPCG(seed, 0))
 		n.connect(func(int) bool { return true })
 		n.verify()
 		for i, done := 0, 0; done < strikes; i++ {
@@ -250,8 +251,7 @@ func (n *node) strike(kind strikeKind) {
 	}
 	n.forget()
 	if kind == strikeOff {
-		// From here on any transfer from before the reset would access memory
-		// outside the card's.
+		// Transfers from before the reset would now access foreign memory.
 		n.check(n.thread.Write(command, n.command()|layout.PciConfigCommandMasterEnableMask))
 		n.sleep(n.below(nearSpan))
 	}

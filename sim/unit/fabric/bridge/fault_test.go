@@ -199,7 +199,8 @@ func TestOthersGoOnAfterADeath(t *testing.T) {
 	victim := spawnVictim(t, f)
 	require.NoError(t, victim.Process.Kill())
 	_ = victim.Wait()
-	// Its frames were never in use. As a sink its memory accepts the transfer.
+	// The victim's frames were never in use; useAreas makes its memory accept
+	// the transfer.
 	m, err := f.Conn().Memory(0)
 	require.NoError(t, err)
 	require.NoError(t, useAreas(m))
@@ -257,7 +258,7 @@ func TestSecondSimulatorOnOnePath(t *testing.T) {
 	_, err := sim.Start(ctx, cfg)
 	require.ErrorIs(t, err, sim.ErrStart)
 	require.Contains(t, err.Error(), "another simulator serves it")
-	// The first one is unaffected.
+	// The first fabric is unaffected.
 	require.NoError(t, f.Conn().Err())
 	left, right := attach(t, ctx, f, 0, 0, "left"), attach(t, ctx, f, 1, 0, "right")
 	errL, errR := both(func() error { return left.Sleep(5) }, func() error { return right.Sleep(5) })

@@ -108,7 +108,7 @@ func TestReplacedParametersRefused(t *testing.T) {
 	}
 	require.ErrorContains(t, start("--param", "CableDelay=1", "--param", "CableDelay=1"), "CableDelay is given twice")
 	require.ErrorContains(t, start("--param", "CableDelay=0", "--param", "PhyReceiveDelay=0", "--param", "PhyTransmitDelay=0", "--param", "WirePreambleBytes=2"), "less than MacClockPeriod")
-	// Both together are valid, each alone is not.
+	// Each of these values alone is invalid.
 	require.NoError(t, start("--param", "MacClockPeriod=7000", "--param", "MacClockPhase=6999"))
 
 	// The strap selects the clocks of an SDRAM with a third of the speed.

@@ -167,7 +167,8 @@ var processorCases = map[string]struct {
 		{{charge(50), 150}},
 	}},
 	"one instant, by rank, whatever woke them": {0, [][]step{
-		{{look(7, 1000, 0, false), 1000}, {charge(5), 1005}}, // in its instant its deadline comes last
+		// a poll's deadline comes last in its instant
+		{{look(7, 1000, 0, false), 1000}, {charge(5), 1005}},
 		{{sleep(1000), 1000}, {charge(5), 1010}},
 		{{sleep(1000), 1000}, {sleep(0), 1000}, {charge(5), 1015}},
 	}},
@@ -210,7 +211,8 @@ var processorCases = map[string]struct {
 		{{sleep(130), 130}, {knock, 130}, {sleep(135), 265}, {knock, 265}, {sleep(30), 295}, {publish, 295}},
 	}},
 	"a charge that begins with the look": {0, [][]step{
-		{{look(40, 1000, 0, true), 120}, {charge(5), 125}}, // and is ordered by its rank
+		// rank decides the order
+		{{look(40, 1000, 0, true), 120}, {charge(5), 125}},
 		{{sleep(120), 120}, {charge(130), 255}},
 		{{sleep(119), 119}, {publish, 119}},
 	}},

@@ -24,8 +24,7 @@ import (
 
 // The workload: a ping-pong between rank 0 of both nodes, with computing time
 // that depends on the payload, beside a stream in each direction from rank 1 of
-// each node. All contend for the buses and the wire. A ping-pong alone is too
-// weak a test of determinism: it repeats even with a broken protocol.
+// each node. A ping-pong alone repeats even with a broken protocol.
 
 const (
 	memoryBytes = 8 << 20

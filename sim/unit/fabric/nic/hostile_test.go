@@ -162,7 +162,7 @@ func hostileRing(n *nic) {
 	n.equal(uint32(busCause), n.clear(busCause), "causes")
 	n.equal(uint32(30), n.read(layout.RegisterRawTransmitHeadOffset), "head")
 	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + 8, layout.NICCounterInterrupt: 1})
-	// It works again with a valid ring. Entries wrap inside the page.
+	// The NIC works again with a valid ring. Entries wrap inside the page.
 	n.write(layout.RegisterRawTransmitBaseOffset, n.tx.base+pageBytes-32, 3)
 	n.tx = ring{base: n.tx.base + pageBytes - 32, log2: 3}
 	p := n.page()

@@ -97,7 +97,7 @@ func speaker(next int) func(t *host.Thread, h *driver.Host) error {
 			if _, err := e.vi.SendWait(t, patience); err != nil {
 				return err
 			}
-			// The receiver posts the next receive meanwhile.
+			// Lets the receiver post the next receive.
 			if err := t.Sleep(host.Millisecond); err != nil {
 				return err
 			}

@@ -245,9 +245,9 @@ func (o *outcome) enqueue(b board, p *output, f frame, to int) {
 	o.wires[to][4]++
 }
 
-// model is the reference model of the switch. The switch goes from event to
-// event. The model handles one frame after the other, in the order of their
-// arrivals, and knows when each leaves as soon as it is accepted.
+// model is the reference model of the switch. It handles one frame after the
+// other, in order of arrival, and knows when each leaves as soon as it is
+// accepted.
 func model(b board) (o outcome) {
 	_, ageing, _, entries := b.get()
 	free := slices.Repeat([]host.Time{-host.Second}, b.nodes) // of the nodes' cables

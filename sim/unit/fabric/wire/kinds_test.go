@@ -201,8 +201,8 @@ func TestDelay(t *testing.T) {
 		}
 		return l.start
 	}), o.ends[1])
-	// Drawn evenly between bounds. The pace exceeds the difference of the
-	// bounds, so no frame waits for another.
+	// Delays are drawn evenly between bounds. The pace exceeds their
+	// difference, so no frame waits for another.
 	o = run(t, setup{faults: "0>1:delay=100% by 1us..5us", count: count})
 	require.NoError(t, o.check())
 	var least, most, sum host.Time = host.Never, 0, 0
@@ -308,12 +308,12 @@ func TestReorder(t *testing.T) {
 	require.Equal(t, []int{10}, with(o.log[0], layout.WireFaultReorder))
 	got, _ = order("0>1:reorder=frame 11 behind 5")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 15, 10}, straight()[16:]), got)
-	// Two delayed together keep their order.
+	// Two frames delayed together keep their order.
 	got, _ = order("0>1:reorder=frame 11 behind 2,reorder=frame 12")
 	require.Equal(t, slices.Concat(straight()[:10], []int{12, 11, 13, 10}, straight()[14:]), got)
 
-	// Nothing passes it in time: it continues at its time limit, and at the end
-	// of the run.
+	// If nothing passes a frame in time, it continues at its time limit, also
+	// at the end of the run.
 	got, o = order("0>1:reorder=frame 11 behind 100 within 90us")
 	require.Equal(t, slices.Concat(straight()[:10], []int{11, 12, 13, 14, 10}, straight()[15:]), got)
 	begin := max(o.log[0][10].start+90*host.Microsecond, o.ends[1][13]-flight+gapTime)

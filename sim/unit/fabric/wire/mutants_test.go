@@ -57,7 +57,7 @@ func TestMutantWireIsCaught(t *testing.T) {
 		last := append([]host.Time{0}, o.ends[1]...)[len(o.ends[1])]
 		return []any{len(o.ends[1]), last}, []any{count, o.log[0][count-1].start + 20*host.Millisecond + onTheWay(len(o.sent[0][count-1]))}
 	})
-	// Changes to earlier frames do not move it.
+	// Changes to earlier frames do not move the ninth.
 	ninth := run(t, setup{count: count, frame: via}).log[0][8].start
 	for i, c := range []struct {
 		file, old, new string
