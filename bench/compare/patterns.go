@@ -46,7 +46,7 @@ type comparison struct {
 
 	retransmitted [layout.BridgeMaxNodes]atomic.Uint64 // frames or segments, by node; a node's threads store concurrently
 
-	// meet is a barrier of all threads: Barrier.
+	// meet is the Barrier of all threads.
 	meet func(t *host.Thread, id uint64, parties int) error
 }
 
@@ -546,7 +546,7 @@ func (x *comparison) receiver(t *host.Thread, h *driver.Host) error {
 				return err
 			}
 			if k < 0 {
-				// Its sender would have continued by now: nothing more will
+				// The sender would have continued by now: nothing more will
 				// come.
 				readers[j].giveUp()
 			} else {

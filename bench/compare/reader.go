@@ -62,7 +62,7 @@ func (r *reader) take(t *host.Thread) (int, error) {
 			}
 		}
 		if k < r.next {
-			// It was given up, and came after all.
+			// A message given up came after all.
 			if err := r.channel.replenish(t); err != nil {
 				return -1, err
 			}

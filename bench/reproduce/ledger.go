@@ -29,8 +29,8 @@ func (l *ledger) enter(s host.Spending) {
 	l.entries[s.Thread] = append(l.entries[s.Thread], s)
 }
 
-// of are a thread's entries that end after `from` and not after `to`, polling
-// loops left out.
+// of returns a thread's entries that end after `from` and not after `to`,
+// without polling loops.
 func (l *ledger) of(id host.ThreadID, from, to int64) []host.Spending {
 	all := l.entries[id]
 	first, _ := slices.BinarySearchFunc(all, from, func(s host.Spending, t int64) int { return cmp.Or(cmp.Compare(int64(s.End), t), -1) })
