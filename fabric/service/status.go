@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"hvia/driver"
 	"hvia/fabric/internal/hub"
@@ -127,15 +128,25 @@ func (s *Service) answerStatus(c *net.UnixConn) {
 		_ = hub.Send(c, hub.Reply{Error: err.Error()})
 		return
 	}
-	// JSON in JSON: each quote takes two more bytes.
+	// JSON inside JSON: escaping doubles each quote and backslash.
 	const piece = hub.MaxPacket / 4
 	for len(b) > piece {
-		if hub.Send(c, hub.Reply{More: true, Text: string(b[:piece])}) != nil {
+		n := cut(b, piece)
+		if hub.Send(c, hub.Reply{More: true, Text: string(b[:n])}) != nil {
 			return
 		}
-		b = b[piece:]
+		b = b[n:]
 	}
 	_ = hub.Send(c, hub.Reply{Text: string(b)})
+}
+
+// cut returns the end of the last complete UTF-8 character in the first n
+// bytes: JSON would replace the halves of a divided one.
+func cut(b []byte, n int) int {
+	for !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return n
 }
 
 // ask sends a request to the service of a fabric and calls take with each reply
