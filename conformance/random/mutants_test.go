@@ -14,10 +14,10 @@ import (
 var transportMutants = []mutants.Bug{
 	{"a message completes before it is acknowledged", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return true\n"},
 	{"a message completes one frame too early", "ledger.go", "	return !behind(m.end(), l.una)\n", "	return !behind(m.end()-1, l.una)\n"},
-	{"a read completes when it was sent", "ledger.go", "		return m.begun && m.answered\n", "		return m.begun\n"},
+	{"a read completes when it was sent", "ledger.go", "		return m.started && m.answered\n", "		return m.started\n"},
 	{"the fence is ignored", "ledger.go", "&layout.DescriptorControlQueueFenceMask != 0 && reads > 0,", "&layout.DescriptorControlQueueFenceMask != 0 && reads > 99,"},
 	{"a NAK sets the wrong bit", "ledger.go", "RemoteDescriptor: layout.DescriptorStatusRemoteDescriptorErrorMask", "RemoteDescriptor: layout.DescriptorStatusTransportErrorMask"},
-	{"a NAK fails the oldest message", "ledger.go", "!m.begun || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number)", "!m.begun"},
+	{"a NAK fails the oldest message", "ledger.go", "!m.started || m.answered || behind(m.first, number) || !behind(m.end(), number) || !m.read() && behind(l.una, number)", "!m.started"},
 	{"messages behind a failed one execute", "ledger.go", "		l.broken = m.failed()\n", "		l.broken = false\n"},
 	{"the failing side does not report the lost connection", "ledger.go", "		if m.bits != 0 {\n			e.env.Async(who, layout.AsyncErrorConnectionLost, index)\n", "		if m.bits != 0 {\n			_ = 0\n"},
 	{"a retransmitted message starts at the wrong byte", "ledger.go", "m.walk.skip(offset); bits", "m.walk.skip(offset / 2); bits"},
@@ -26,13 +26,13 @@ var transportMutants = []mutants.Bug{
 	{"a connection without responses ends without a transport error", "ledger.go", "|= layout.DescriptorStatusTransportErrorMask\n", "|= layout.DescriptorStatusRemoteDescriptorErrorMask\n"},
 	{"a read response has the rights of the host", "ledger.go", "m.length-offset, v.tag(), layout.AttAccessRemoteRead)", "m.length-offset, v.tag(), layout.AttAccessLocal)"},
 	{"a read of 0 bytes checks the handle", "ledger.go", "	if m.length == 0 {\n		return nil, true", "	if false {\n		return nil, true"},
-	{"the NAK of a read is not reported", "ledger.go", "	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)\n	e.refuse(who, index, v.ledger", "	e.refuse(who, index, v.ledger"},
+	{"the NAK of a read is not reported", "ledger.go", "	e.env.Async(who, layout.AsyncErrorRDMAReadProtection, index)\n	e.reject(who, index, v.ledger", "	e.reject(who, index, v.ledger"},
 
 	{"an old frame is delivered twice", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationSend:\n"},
 	{"a duplicate read request executes twice", "reliable.go", "	case behind(v.expected, h.Sequence()):\n", "	case behind(v.expected, h.Sequence()) && operation != layout.FrameOperationRDMAReadRequest:\n"},
 	{"a frame behind a gap is accepted", "reliable.go", "	case behind(h.Sequence(), v.expected):\n", "	case false:\n"},
 	{"a frame behind a gap is acknowledged", "reliable.go", "			e.acknowledge(who, index, v.expected, layout.AcknowledgeCodeGap)\n", "			e.acknowledge(who, index, h.Sequence()+1, layout.AcknowledgeCodeOk)\n"},
-	{"frames behind a NAKed one are accepted", "reliable.go", "	case v.refusal != nil:\n", "	case v.refusal != nil && operation == layout.FrameOperationRDMAReadRequest:\n"},
+	{"frames behind a NAKed one are accepted", "reliable.go", "	case v.nak != nil:\n", "	case v.nak != nil && operation == layout.FrameOperationRDMAReadRequest:\n"},
 	{"the descriptor of a NAKed message does not complete", "reliable.go", "	if !m.dropped {\n		e.lastFrame(who, index, h.Immediate())\n", "	if !m.dropped {\n"},
 	{"the VI's read right is not checked", "reliable.go", "&layout.VIContextAttributesEnableRDMAReadMask == 0:", "&layout.VIContextAttributesEnableRDMAReadMask == 0 && h.Immediate() > 4000:"},
 	{"a NAKed write is reported as a missing receive descriptor", "reliable.go", "		code = layout.AcknowledgeCodeRDMAProtection\n", "		code = layout.AcknowledgeCodeRemoteDescriptor\n"},
@@ -49,9 +49,10 @@ var transportMutants = []mutants.Bug{
 // The random runs must find all mutants. The test runs only with HVIA_MUTANTS=1
 // or HVIA_LONG=1.
 func TestTransportMutants(t *testing.T) {
+	softvia := filepath.Join("..", "..", "driver", "internal", "softvia")
+	mutants.Check(t, softvia, transportMutants)
 	if !mutants.All() {
 		t.Skip("compiles the driver for each mutant: HVIA_MUTANTS=1")
 	}
-	softvia := filepath.Join("..", "..", "driver", "internal", "softvia")
 	mutants.MustCatch(t, softvia, transportMutants, "-timeout=5m", "-run", "^TestSomeOperationsOfAllLevels$", ".")
 }

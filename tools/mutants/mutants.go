@@ -21,10 +21,24 @@ func All() bool {
 	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
+// Check requires that the text of each bug occurs once in its file, so that a
+// change of the code cannot leave a bug behind unnoticed.
+func Check(t *testing.T, folder string, bugs []Bug) {
+	t.Helper()
+	for _, b := range bugs {
+		source, err := os.ReadFile(filepath.Join(folder, b[1]))
+		check(t, err)
+		if n := strings.Count(string(source), b[2]); n != 1 {
+			t.Errorf("%s: %s has the text %d times: inject the bug elsewhere", b[0], b[1], n)
+		}
+	}
+}
+
 // MustCatch injects each bug, or only the first one unless [All], into its file
 // below a folder and requires that 'go test' with the given arguments fails.
 func MustCatch(t *testing.T, folder string, bugs []Bug, arguments ...string) {
 	t.Helper()
+	Check(t, folder, bugs)
 	if testing.Short() {
 		t.Skip("compiles the code once more for each bug")
 	}
@@ -50,9 +64,6 @@ func (b Bug) overlay(t *testing.T, folder string) string {
 	check(t, err)
 	source, err := os.ReadFile(path)
 	check(t, err)
-	if n := strings.Count(string(source), b[2]); n != 1 {
-		t.Fatalf("%s has the text %d times: inject the bug elsewhere", b[1], n)
-	}
 	mutant, overlay := filepath.Join(t.TempDir(), "mutant.go"), filepath.Join(t.TempDir(), "overlay.json")
 	check(t, os.WriteFile(mutant, []byte(strings.Replace(string(source), b[2], b[3], 1)), 0o600))
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
