@@ -83,10 +83,10 @@ func (b Board) Priors() map[string]int64 {
 	return m
 }
 
-// HostCosts returns the processor times of the experiments for other programs:
-// for a host with the card or a plain NIC, with the unchanged parameters of a
-// profile ("" is the paper's card). Unlike Board.Costs it charges the card's
-// interrupts; in the experiments none is on a message's path.
+// HostCosts returns the experiments' processor times for other programs. It
+// serves hosts with the card or a plain NIC, and uses the unchanged parameters
+// of a profile ("" is the paper's card). Unlike Board.Costs it charges the
+// card's interrupts.
 func HostCosts(profile string) (host.CostModel, error) {
 	b, err := New(profile, nil)
 	if err != nil {
@@ -96,8 +96,8 @@ func HostCosts(profile string) (host.CostModel, error) {
 }
 
 // Costs returns the driver's cost model of a host with the card. The agent's
-// privileged work is free: it has no measured or printed value. The card's
-// interrupts are free too: neither lies on the path of a message.
+// privileged work is free (it has no measured or printed value), and so are the
+// card's interrupts. Neither lies on the path of a message.
 func (b Board) Costs() host.CostModel {
 	c := b.hostCosts()
 	c.Interrupt = 0
@@ -113,8 +113,9 @@ func (b Board) KernelCosts() host.CostModel { return b.hostCosts() }
 // RecvWait's work lies on the path of a received message and is charged.
 // SendWait's is not: a ping-pong reaps its send while the message is in flight
 // (see pingPong.ping), so the work delays no message. Charging it would only
-// shift later polls, and so RDMA writes by up to a poll period. A program that
-// polls the last byte of an RDMA write pays only for the polls.
+// delay later polls, and so the detection of RDMA writes, by up to a poll
+// period. A program that polls the last byte of an RDMA write pays only for the
+// polls.
 func (b Board) hostCosts() host.CostModel {
 	at := func(name string) host.Time { return host.Time(b.Value(name)) }
 	return host.CostModel{

@@ -39,7 +39,7 @@ const (
 	MaxThreads       = agent.MaxThreads           // of a process that may call the agent
 	MaxDiscriminator = layout.MaxDiscriminator
 	AgentRank        = call.AgentRank    // of the agent's thread; programs have higher ranks
-	ServiceRank      = agent.ServiceRank // of the thread from which the owner of a resident agent orders it
+	ServiceRank      = agent.ServiceRank // of the thread on which the owner of a resident agent sends it orders
 	NoRetries        = agent.NoRetries   // the RetryLimit at which the first timeout breaks a connection
 )
 

@@ -26,10 +26,10 @@ type Program struct {
 
 // RunConfig configures Run. The zero value of a field takes the default.
 type RunConfig struct {
-	// Fabric configures the simulator. Run sets its Threads; if it names no
-	// nodes, every node up to the programs' largest gets a card of kind
-	// CardKind. For RunOn it describes the running fabric: Profile and Params
-	// must be those of its simulator.
+	// Fabric configures the simulator. Run sets its Threads. If Nodes is nil,
+	// Run makes nodes 0 to the programs' highest, of kind CardKind. For RunOn
+	// it describes the running fabric: Profile and Params must be those of its
+	// simulator.
 	Fabric    sim.Config
 	Device    driver.Device // device of the nodes' VIs: DeviceHvia
 	CardKind  string        // the simulator's kind of node for Device

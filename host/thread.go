@@ -496,9 +496,9 @@ type Message struct {
 // coordinate the programs of a run; they are not part of the simulated machine
 // and cost no simulated time.
 //
-// A message to a rank without a thread is dropped. The next Send, or a Receive
-// that waits or starts, returns ErrNoReceiver and names that rank; that Send
-// sends nothing.
+// A message to a rank without a thread is dropped. The next Send or Receive,
+// or a Receive that already waits, returns ErrNoReceiver and names that rank;
+// such a Send sent nothing.
 func (t *Thread) Send(to ThreadID, data []byte) error {
 	return t.send(to, data, true)
 }

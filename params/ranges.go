@@ -33,7 +33,7 @@ var ranges = map[string]limits{
 	"BridgeWriteInitialClocks":  {1, 16},
 	"BridgeReadWaitEvery":       {0, 1 << 20},
 	"BridgeWriteWaitEvery":      {0, 1 << 20},
-	"BridgeWaitClocks":          {1, 7}, // PCI 2.3: further data phases
+	"BridgeWaitClocks":          {1, 7}, // PCI 2.3: data phases after the first
 	"BridgeSplitWrites":         {0, 1000},
 	"BridgePostedWriteClocks":   {1, manyClocks},
 	"MacTransmitFifoBytes":      {2048, 1 << 20}, // a frame and the burst behind it

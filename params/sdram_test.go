@@ -28,9 +28,9 @@ func TestSdramClocksCoverTimes(t *testing.T) {
 			refresh := value(prefix + "RefreshClocks")
 			require.LessOrEqual(t, refresh*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
 			require.Greater(t, (refresh+1)*period, value("SdramRefreshTime"), "%s: %s", profile.Name, prefix)
-			// The controller has one timer for all banks: any ACTIVE comes at
-			// least tRC after the previous one, so tRRD needs no count. tRCD >=
-			// tRRD is stricter than required.
+			// tRRD has no parameter of clocks: the controller's one timer for
+			// all banks spaces ACTIVEs by tRC. This check (tRCD clocks cover
+			// tRRD) is stricter than required.
 			require.GreaterOrEqual(t, value(prefix+"RcdClocks")*period, value("SdramRrdTime"), "%s: %s", profile.Name, prefix)
 			require.Less(t, value("SdramClockPhase"), period, "%s: %s", profile.Name, prefix)
 		}

@@ -18,7 +18,7 @@ import (
 // CQ is a completion queue: VIP_CQ_HANDLE. Each descriptor that completes on a
 // tied work queue makes one entry, which names the VI and the queue; reap the
 // descriptor itself with SendDone or RecvDone. The card writes the entry after
-// the descriptor's status, so they find it complete.
+// the descriptor's status, so SendDone and RecvDone find it complete.
 //
 // Taking an entry costs the host one PollPeriod; reaping the descriptor costs
 // extra.

@@ -82,15 +82,15 @@ func (d *Descriptor) SetReceive(buffers ...Segment) error {
 }
 
 // SetRDMAWrite makes the descriptor an RDMA write of the segments' bytes, in
-// order, to a remote address. Errors are those of SetSend; one segment fits
-// every descriptor.
+// order, to a remote address. Errors are those of SetSend. The remote address
+// occupies a segment; at least one remains for data.
 func (d *Descriptor) SetRDMAWrite(remote uint64, handle MemHandle, data ...Segment) error {
 	return d.set("set RDMA write", layout.DescriptorOperationRDMAWrite, remote, handle, data)
 }
 
 // SetRDMARead makes the descriptor an RDMA read from a remote address into the
-// segments, in order. It needs a VI of a reliable level. Errors are those of
-// SetSend; one segment fits every descriptor.
+// segments, in order. It needs a VI of a reliable level. Capacity and errors
+// are those of SetRDMAWrite.
 func (d *Descriptor) SetRDMARead(remote uint64, handle MemHandle, buffers ...Segment) error {
 	return d.set("set RDMA read", layout.DescriptorOperationRDMARead, remote, handle, buffers)
 }
@@ -149,7 +149,7 @@ func (d *Descriptor) fill(o layout.DescriptorOperation, remote uint64, handle Me
 	}
 }
 
-// setData fills segment k, counting an address segment.
+// setData fills segment k. An address segment, if any, is segment 0.
 func (d *Descriptor) setData(k int, s Segment) {
 	b := layout.DataSegment(d.memory[layout.DescriptorSize+k*layout.DataSegmentSize:])
 	b.SetAddress(s.Address)

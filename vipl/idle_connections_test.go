@@ -19,8 +19,8 @@ import (
 	"hvia/sim"
 )
 
-// Four times as many silent connections as the service may open files do no
-// harm: its processes stay, and the next one joins.
+// The service survives 400 idle connections with at most 100 open files: its
+// processes stay and another can join.
 func TestServiceSurvivesIdleConnections(t *testing.T) {
 	conformtest.NeedsSimulator(t)
 	fabricPlace(t)

@@ -176,8 +176,8 @@ func (q *queue) charge(t *host.Thread, op string, d *Descriptor, err error) (*De
 	return d, err
 }
 
-// look reaps the head of the queue. In a broken VI it first completes what can
-// no longer complete.
+// look reaps the head of the queue. If the head is incomplete and the VI is in
+// the error state, it first flushes the unfinished descriptors.
 func (q *queue) look(t *host.Thread, op string) (*Descriptor, error) {
 	d, err := q.take(op)
 	if d != nil || err != nil {

@@ -423,8 +423,8 @@ func TestCompareSwitch(t *testing.T) {
 		require.Len(t, row.Hosts, 4, "%s", at)
 		require.Len(t, row.Wire, 4, "%s", at)
 		checkUse(t, c, row)
-		// All that is sent to the receiver, with its headers, and nothing
-		// twice.
+		// Per message, the wire to the server carries at least the payload,
+		// and nothing twice.
 		require.Positive(t, row.ToServer.Ppm, "%s", at)
 		require.GreaterOrEqual(t, row.ToServer.Bytes, int64(row.Size), "%s", at)
 		require.Less(t, row.ToServer.Bytes, int64(2*row.Size+200), "%s", at)

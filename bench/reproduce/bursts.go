@@ -29,7 +29,7 @@ const pauseClocks = 4
 var systemBus = bus{
 	name: "system", start: layout.TraceEventHostBusStart, end: layout.TraceEventHostBusEnd,
 	clock: "SystemClockPeriod", width: "SystemBusBits",
-	payload: func(sequence uint32) bool { return sequence == 1 }, // of the card, not of the host
+	payload: func(sequence uint32) bool { return sequence == 1 }, // 1: the card is the bus master
 }
 
 var macBus = bus{

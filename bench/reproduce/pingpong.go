@@ -234,7 +234,8 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 	if err := p.fold(events, &m); failed == nil && err != nil {
 		return m, err
 	}
-	// Short messages alone show no bursts that follow each other.
+	// With only short messages burstsOf fails; the measurement then has no
+	// bursts.
 	if b, err := burstsOf(events, c.Profile); err == nil {
 		m.bursts = b
 	}

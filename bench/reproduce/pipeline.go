@@ -42,8 +42,8 @@ func transactions(events []rig.TraceEvent, node int, b bus, from, to int64, of f
 	return list
 }
 
-// times are those of an event of a node within a span of time; of the VI, if
-// the event carries one.
+// times returns the times of a node's events of one kind in [from, to]. If that
+// kind carries a VI, only events of vi count.
 func times(events []rig.TraceEvent, node, vi int, kind layout.TraceEvent, from, to int64) []int64 {
 	var list []int64
 	for _, e := range events {

@@ -65,8 +65,8 @@ func captureInterface(node int) pcapgo.NgInterface {
 	}
 }
 
-// nodesOf is the number of nodes of a fabric with these frames, at least two. A
-// switch sends to each: it floods unknown destinations.
+// nodesOf returns the highest node number in the frames plus 1, at least 2. A
+// switch floods unknown destinations, so its idle nodes appear too.
 func nodesOf(frames []Frame) int {
 	n := 2
 	for _, f := range frames {

@@ -174,7 +174,8 @@ func (s *Service) serve(c *net.UnixConn, full bool, joined func()) {
 		joined()
 		log.Info("joined", "name", m.name, "node", m.node.number)
 		var word hub.Request
-		for err = nil; err == nil; { // the process sends nothing more
+		// Wait for the connection's end; close any descriptors received.
+		for err = nil; err == nil; {
 			var files []*os.File
 			files, err = hub.Receive(c, &word)
 			for _, f := range files {

@@ -317,7 +317,8 @@ func (s *Service) addNode(number int) error {
 	return nil
 }
 
-// watch ends the service with the simulator, and handles guests that it ended.
+// watch ends the service when the simulator ends, and notifies guests that the
+// simulator has ended.
 func (s *Service) watch() {
 	for {
 		select {

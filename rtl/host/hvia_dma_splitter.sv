@@ -62,7 +62,7 @@ module hvia_dma_splitter #(
   localparam logic [9:0] LongBytes  = 10'(hvia_params_pkg::DmaBurstBytes);
   localparam logic [9:0] ShortBytes = 10'(hvia_params_pkg::ShortBurstBytes);
 
-  // Bytes still to translate.
+  // The job: what is still to translate.
   logic        want_q, asked_q, drop_q, first_q, physical_q;
   logic [31:0] handle_q, bound_q;
   logic [63:0] va_q;

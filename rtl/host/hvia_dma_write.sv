@@ -8,8 +8,8 @@
 // offers no more beats. The first translation checks all `job_bound_i` bytes before anything is
 // written. A job of 0 bytes is a check without a write.
 //
-// With `no_overlap_i` the next page is translated after every burst of the present one was written;
-// without it, while they run.
+// With `no_overlap_i` a page is translated only when all bursts of the previous page are
+// acknowledged. Without it, the translation overlaps those bursts.
 //
 // `job_err_o`: none, the AttError of the first page that failed, or `AttErrorBackend` for a bus
 // error. `MaxOutstanding` as in `dma_read`.
@@ -115,8 +115,8 @@ module hvia_dma_write #(
   assign burst_ready = (lock_q | (space & (err_q == hvia_pkg::AttErrorNone))) & req_ready_i;
   assign stop        = (err_q != hvia_pkg::AttErrorNone) & ~req_valid_o;
 
-  // When no burst is left or unanswered, the splitter gives no part before the table responds, so
-  // the request shown to the table is stable.
+  // `hold` falls when no burst is pending or in flight. New bursts need the table's response, so
+  // `hold` stays 0 until then, and the request to the table is stable.
   assign hold            = no_overlap_i & (burst_valid | (open_q != 2'd0));
   assign att_req_valid_o = ask_valid & ~hold;
 

@@ -172,7 +172,8 @@ module hvia_pci_master #(
   assign wpush    = wvalid_i & wready_o;
   assign whead    = wfifo_q[wrd_q];
   assign wnext    = wfifo_q[wrd_q + 2'd1];
-  // of the next phase
+  // Write beat of the next data phase: the FIFO's second entry if the present phase is the last of
+  // its beat, else its head.
   assign wbeat    = ((state_q == StData) & beat_end) ? wnext : whead;
   assign wcnt_d   = wcnt_q + {2'b00, wpush} - {2'b00, wpop};
 

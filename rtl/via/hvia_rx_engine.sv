@@ -514,8 +514,9 @@ module hvia_rx_engine #(
   assign stored_needs = (~stored.rdma | stored.immediate) & ~stored.read;
   assign close        = cut_open & stored_needs;
 
-  // `start`: a message starts. It takes the descriptor on the chip if it requires one, and waits
-  // for one in flight. A change of what is in flight shows one clock later.
+  // `start`: a message starts. If it needs a receive descriptor, it takes the one on the chip
+  // (`take`), or waits for one in flight (`wait_for`). `empty`: none on the chip, and none in
+  // flight in this clock or the previous one.
   logic start, go_on, take, wait_for, empty, coming_q, no_right;
   logic [ErrorBits-1:0] found;
   assign start    = (accept & begins & ~close & ~request & ~response) |

@@ -271,7 +271,7 @@ module hvia_send_ledger (
   logic [31:0] init_number_q;
   logic [28:0] init_transport_q;
   logic        unused_transport;
-  assign unused_transport = ^seq_init_transport_i[31:29];  // a timeout is shorter than 2^32 clocks
+  assign unused_transport = ^seq_init_transport_i[31:29];  // 31:24: log2 of the timeout, below 32
 
   // Output registers.
   logic       job_valid_q, cpl_valid_q, async_q, nak_valid_q, unhold_q;

@@ -64,8 +64,8 @@ func phrase(pattern, use string) row {
 	return row{not, needs(tree), use}
 }
 
-// needs returns words of which every match of the pattern contains one; nil if
-// there is no such set.
+// needs returns words such that every match of the pattern contains at least
+// one; nil if it finds none.
 func needs(tree *syntax.Regexp) []string {
 	shortest := func(words []string) (n int) {
 		for i, w := range words {

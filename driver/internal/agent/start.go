@@ -25,7 +25,7 @@ const (
 	MaxTags = 1<<16 - 1
 
 	defaultRegions = 1024
-	maxErrors      = 64 // queued asynchronous errors of a NIC handle at which repetitions are dropped
+	maxErrors      = 64 // with this many queued asynchronous errors, a NIC handle drops repeated ones
 )
 
 // NodeMAC returns the address of a node's card. It replaces a name service that

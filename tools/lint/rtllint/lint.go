@@ -297,9 +297,9 @@ func (l *linter) verilatorArgs(m module, parameter string) []string {
 	return args
 }
 
-// yosysScript omits the checkers, which are not hardware. A root is checked
-// with its instances, as they are parametrised there. Any other module is
-// checked without them: they are checked alone and in the root.
+// yosysScript omits the checkers, which are not hardware. A root (instantiated
+// by no module) is checked with its submodules, as parametrised there. Any
+// other module is checked alone.
 func (l *linter) yosysScript(m module, parameter string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read_verilog -sv %s; ", strings.Join(append(slices.Clone(l.packages), m.file), " "))

@@ -216,7 +216,7 @@ func (n *node) resetCard(b blow) {
 		} else {
 			n.resetBus()
 			if b.kind != strikeBus {
-				n.found() // before that the register does not exist
+				n.found() // until then the registers do not respond
 			}
 			n.sleep(n.below(bootSpan))
 		}

@@ -51,9 +51,9 @@ func (x *transfer) arrived(mark uint32) bool {
 	return atomic.LoadUint32(benchbridge.WordAt(x.memory[1], x.flag(mark))) == mark
 }
 
-// await makes right poll every period, for up to 1 ms, until it finds the mark
-// of a transfer of 64 bytes. It returns the time of that poll. Afterwards both
-// clocks are at the end of that millisecond.
+// await lets thread right poll with the given period, for up to 1 ms, until it
+// finds the mark of a 64-byte transfer. It returns the time of that poll.
+// Afterwards both threads are at the end of that millisecond.
 func (x *transfer) await(mark uint32, period host.Time) (at host.Time, err error) {
 	end := x.right.Now() + host.Millisecond
 	errL, errR := both(func() error { return x.left.Sleep(end - x.left.Now()) }, func() error {

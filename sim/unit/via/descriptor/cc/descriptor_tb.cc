@@ -553,8 +553,8 @@ class Testbench {
     hot_ = used_[0];
     hot_kind_ = kind;
     only_hot_ = true;
-    // Commit and take: two clocks each; offer, context: one; translation: two; request, beats,
-    // check.
+    // Clocks: commit 2, take 2, offer 1, context 1, translation 2, request 1, check 1: together 10.
+    // Plus one per beat.
     const uint64_t want = 10 + kBytes / kLane;
     for (int n = 0; n < 6; n++) {
       for (arrived_clock_ = 0; arrived_clock_ == 0;) Clock();
@@ -1760,7 +1760,7 @@ class Testbench {
         q.taken.clear();
         q.follow = false;
       }
-      // The VI may still be in a list, or have left it before it enters again.
+      // After a clear it is unknown whether the VI is still listed: mark its list entries `maybe`.
       for (auto& list : ready_) {
         for (auto& l : list) l.maybe |= l.vi == vi;
       }
