@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,8 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"hvia/bench/compare"
 	"hvia/bench/faults"
@@ -39,7 +36,7 @@ const File = "bench/digests/testdata/digests.json"
 type Config struct {
 	Profiles []string
 	Short    bool // only the runs that take seconds
-	Jobs     int  // simulations at a time
+	Jobs     int  // simulations at the same time
 
 	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
@@ -67,13 +64,11 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%w: profile %s is listed twice", costs.ErrConfig, p)
 		}
 	}
-	if c.Jobs < 1 || c.Jobs > maxDigestJobs {
-		return fmt.Errorf("%w: %d jobs: 1 to %d are possible", costs.ErrConfig, c.Jobs, maxDigestJobs)
+	if err := rig.CheckJobs(c.Jobs); err != nil {
+		return err
 	}
 	return nil
 }
-
-const maxDigestJobs = 64
 
 // Table holds digests and times of runs, to compare with those of a later
 // version.
@@ -279,7 +274,6 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 		profile  string
 		workload digestWorkload
 		runs     []Record
-		err      error
 	}
 	var tasks []*task
 	for _, profile := range c.Profiles {
@@ -293,40 +287,28 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 			}
 		}
 	}
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var next, done atomic.Int64
-	var all sync.WaitGroup
-	for range c.Jobs {
-		all.Go(func() {
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= len(tasks) || running.Err() != nil {
-					return
-				}
-				t := tasks[k]
-				if t.runs, t.err = t.workload.run(running, t.profile); t.err != nil {
-					cancel()
-					return
-				}
-				if n := int(done.Add(1)); c.Progress != nil {
-					c.Progress(rig.Progress{What: t.profile + ", " + t.workload.name, Done: n, Total: len(tasks)})
-				}
+	tally := rig.Tally{Show: c.Progress, Total: len(tasks)}
+	runs := make([]func(context.Context) error, len(tasks))
+	for i, t := range tasks {
+		runs[i] = func(ctx context.Context) (err error) {
+			if t.runs, err = t.workload.run(ctx, t.profile); err != nil {
+				return fmt.Errorf("digests: %s, profile %s: %w", t.workload.name, t.profile, err)
 			}
-		})
+			tally.Count(rig.Progress{What: t.profile + ", " + t.workload.name})
+			return nil
+		}
 	}
-	all.Wait()
+	if err := rig.Together(ctx, c.Jobs, runs); err != nil {
+		return nil, err
+	}
 	d := &Table{Schema: Schema}
 	for _, t := range tasks {
-		if t.err != nil && (ctx.Err() != nil || !errors.Is(t.err, context.Canceled)) {
-			return nil, fmt.Errorf("digests: %s, profile %s: %w", t.workload.name, t.profile, t.err)
-		}
 		for _, r := range t.runs {
 			r.Profile, r.Workload = t.profile, t.workload.name
 			d.Runs = append(d.Runs, r)
 		}
 	}
-	return d, ctx.Err()
+	return d, nil
 }
 
 // Difference is one changed value. Was or Is is empty if that table lacks it.

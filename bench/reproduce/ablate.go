@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ type AblateConfig struct {
 	Iterations int // counted round trips per size
 	Warmup     int // round trips before them
 	Seed       uint64
+	Jobs       int // simulations that run at the same time
 
 	// Progress, if not nil, receives the progress of the run. It must not
 	// block.
@@ -32,13 +34,13 @@ type AblateConfig struct {
 // DefaultAblateConfig is the paper's card with few rounds: there are many
 // variants.
 func DefaultAblateConfig() AblateConfig {
-	return AblateConfig{Profile: params.Base, Iterations: 2, Warmup: 1, Seed: 1}
+	return AblateConfig{Profile: params.Base, Iterations: 2, Warmup: 1, Seed: 1, Jobs: runtime.NumCPU()}
 }
 
 func (c AblateConfig) reproduce() Config {
 	return Config{
 		Profile: c.Profile, Sizes: slices.Clone(ablationSizes), Iterations: c.Iterations, Warmup: c.Warmup, Seed: c.Seed,
-		Processes: 1, QuietSkip: true, Progress: c.Progress,
+		Processes: 1, QuietSkip: true, Jobs: c.Jobs, Progress: c.Progress,
 	}
 }
 
@@ -120,24 +122,36 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *report.Report, err error) {
 	return r, err
 }
 
+// ablate returns with an error the variants before the first that failed.
 func ablate(ctx context.Context, c AblateConfig) (*report.Ablations, error) {
 	a := &report.Ablations{Sizes: ablationSizes}
-	var base map[string]float64
-	for _, v := range variants {
+	type pair struct{ write, send []report.PingPongResult }
+	measured, tasks := make([]pair, len(variants)), make([]func(context.Context) error, len(variants))
+	tally := rig.Tally{Show: c.Progress, Total: len(variants) * (len(ablationSizes) + len(gapSizes))}
+	for i, v := range variants {
 		run := c.reproduce()
-		run.Params, run.task = v.params, v.name+": "
-		for _, s := range v.straps {
-			run.straps |= 1 << s
+		run.Params, run.task, run.straps, run.Progress = v.params, v.name+": ", v.bits(), tally.Count
+		tasks[i] = func(ctx context.Context) error {
+			write, err := Measure(ctx, run, rig.RDMAWrite, ablationSizes)
+			if err != nil {
+				return fmt.Errorf("ablate: %s: %w", v.name, err)
+			}
+			send, err := Measure(ctx, run, rig.SendReceive, gapSizes)
+			if err != nil {
+				return fmt.Errorf("ablate: %s: %w", v.name, err)
+			}
+			measured[i] = pair{write.rows, send.rows}
+			return nil
 		}
-		write, err := Measure(ctx, run, rig.RDMAWrite, ablationSizes)
-		if err != nil {
-			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
+	}
+	err := rig.Together(ctx, c.Jobs, tasks)
+	var base map[string]float64
+	for i, v := range variants {
+		m := measured[i]
+		if m.send == nil {
+			break
 		}
-		send, err := Measure(ctx, run, rig.SendReceive, gapSizes)
-		if err != nil {
-			return a, fmt.Errorf("ablate: %s: %w", v.name, err)
-		}
-		figures := figuresOf(write.rows, send.rows)
+		figures := figuresOf(m.write, m.send)
 		if base == nil {
 			base = figures
 		}
@@ -152,13 +166,20 @@ func ablate(ctx context.Context, c AblateConfig) (*report.Ablations, error) {
 			}
 			row.Figures = append(row.Figures, figure)
 		}
-		for _, p := range slices.Concat(write.rows, send.rows) {
+		for _, p := range slices.Concat(m.write, m.send) {
 			row.Verified = row.Verified && p.Verified
 			row.Fault = cmp.Or(row.Fault, p.Fault)
 		}
 		a.Variants = append(a.Variants, row)
 	}
-	return a, nil
+	return a, err
+}
+
+func (v variant) bits() (straps uint32) {
+	for _, s := range v.straps {
+		straps |= 1 << s
+	}
+	return straps
 }
 
 // figuresOf computes a variant's figures from its ping-pongs, which hold all

@@ -4,6 +4,7 @@ package reproduce
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
 	"hvia/bench/report"
@@ -35,6 +36,8 @@ type Config struct {
 
 	Ablate bool // measure ablations, too
 
+	Jobs int // simulations that run at the same time
+
 	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress) `json:"-"`
 
@@ -58,6 +61,7 @@ func DefaultConfig() Config {
 		Background: true,
 		QuietSkip:  true,
 		Baselines:  true,
+		Jobs:       runtime.NumCPU(),
 	}
 }
 
@@ -77,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.Processes != 1 && c.Processes != 2 {
 		return fmt.Errorf("%w: %d processes: 1 (both hosts in one) or 2 (one per host) are possible", costs.ErrConfig, c.Processes)
+	}
+	if err := rig.CheckJobs(c.Jobs); err != nil {
+		return err
 	}
 	_, err := costs.New(c.Profile, c.Params)
 	return err

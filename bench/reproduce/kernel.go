@@ -75,10 +75,3 @@ func (p *pingPong) foldKernel(events []rig.TraceEvent, m *measurement) error {
 	}
 	return nil
 }
-
-// addDigest adds the digest of a run, unless the run failed.
-func addDigest(r *report.Report, run string, d rig.RunDigest) {
-	if d.All != "" {
-		r.Results.Digests = append(r.Results.Digests, report.RunDigest{Run: run, Parts: d.Parts})
-	}
-}

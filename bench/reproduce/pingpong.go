@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -18,10 +17,8 @@ import (
 	"hvia/driver"
 	"hvia/fabric"
 	"hvia/host"
-	"hvia/params"
 	"hvia/sim"
 	"hvia/sim/bridge"
-	"hvia/sim/verilate"
 	"hvia/vipl"
 )
 
@@ -37,166 +34,6 @@ const (
 
 	rankCross = 2
 )
-
-// Run runs the experiments of a configuration and returns the report. With an
-// error it returns what was measured until then.
-func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
-	defer func() { err = rig.Stopped(ctx, "reproduce", err) }()
-	hashes, err := rig.Environment(c, c.Profile)
-	if err != nil {
-		return nil, err
-	}
-	r := report.New(c.Profile, c.Seed, hashes)
-	at, err := costs.New(c.Profile, c.Params)
-	if err != nil {
-		return nil, err
-	}
-	r.Numbers = report.ParametersOf(at.Table)
-	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s is %d in this run", name, c.Params[name]))
-	}
-	if len(c.Faults.Faults) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("the wire fails in this run: %v", c.Faults))
-	}
-	program, err := sim.ProfileSimulator(ctx, c.Profile)
-	if err != nil {
-		return r, err
-	}
-	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
-	begin := time.Now()
-	defer func() { r.Wall.Seconds = time.Since(begin).Seconds() }()
-	err = measureAll(ctx, r, c, at)
-	// Targets are evaluated for an incomplete run, too.
-	_, fitted := at.Priors()["MacReactClocks"]
-	r.AddTargets(fitted)
-	return r, err
-}
-
-// measureAll runs the experiments one after the other and adds each result.
-func measureAll(ctx context.Context, r *report.Report, c Config, at costs.Board) error {
-	quiet := c
-	quiet.Background = false
-	m, err := Measure(ctx, quiet, rig.RDMAWrite, c.Sizes)
-	r.Results.RDMAWrite, r.Wall.RDMAWrite = append(r.Results.RDMAWrite, m.rows...), m.wall
-	r.Results.Stages, r.Results.Digest, r.Results.Bursts = m.stages, m.Digest.All, m.bursts
-	addDigest(r, "rdma_write", m.Digest)
-	r.Results.Waterfall, r.Results.Pipeline = m.waterfall, m.pipeline
-	addAccounts(r, m)
-	if err != nil {
-		return err
-	}
-	c.PcapFile, c.WaveFile = "", "" // they show the first run
-	quiet.PcapFile, quiet.WaveFile = "", ""
-	m, err = Measure(ctx, quiet, rig.SendReceive, c.Sizes)
-	r.Results.SendReceive, r.Wall.SendReceive = append(r.Results.SendReceive, m.rows...), m.wall
-	r.Results.SendReceiveStages, r.Results.SendReceiveDigest = m.stages, m.Digest.All
-	addDigest(r, "send_receive", m.Digest)
-	addAccounts(r, m)
-	if err != nil {
-		return err
-	}
-	var d rig.RunDigest
-	r.Results.PostReceive, r.Results.ReceiveWait, d, err = receiveSide(ctx, quiet)
-	addDigest(r, "receive_side", d)
-	if err != nil {
-		return err
-	}
-	if err := measureTenth(ctx, r, quiet); err != nil {
-		return err
-	}
-	if err := measureReadsAndWrites(ctx, r, quiet); err != nil {
-		return err
-	}
-	if c.Baselines {
-		if err := measureBaselines(ctx, r, quiet); err != nil {
-			return err
-		}
-	}
-	if priors := at.Priors(); len(priors) > 0 && c.Profile == params.Base && !c.NoPrediction {
-		if r.Results.Prediction, err = predict(ctx, quiet, priors); err != nil {
-			return err
-		}
-	}
-	if c.Background {
-		m, err = Measure(ctx, c, rig.RDMAWrite, spread(c.Sizes))
-		r.Results.CrossTraffic = &report.CrossTraffic{RDMAWrite: m.rows, Messages: m.crossed, Verified: m.crossFault == "", Fault: m.crossFault, Digest: m.Digest.All}
-		addDigest(r, "cross_traffic", m.Digest)
-		if err != nil {
-			return err
-		}
-	}
-	r.Results.FirstWrite, d, err = firstWrites(ctx, quiet)
-	addDigest(r, "first_write", d)
-	if err != nil {
-		return err
-	}
-	if c.Ablate {
-		a := DefaultAblateConfig()
-		a.Profile, a.Seed, a.Progress = c.Profile, c.Seed, c.Progress
-		r.Results.Ablations, err = ablate(ctx, a)
-	}
-	return err
-}
-
-// predict measures again with fitted parameters at their values from before the
-// fit.
-func predict(ctx context.Context, c Config, priors map[string]int64) (*report.Prediction, error) {
-	c.Params = maps.Clone(c.Params)
-	if c.Params == nil {
-		c.Params = map[string]int64{}
-	}
-	maps.Copy(c.Params, priors)
-	c.task = "before the fit: "
-	p := &report.Prediction{Parameters: priors}
-	m, err := Measure(ctx, c, rig.RDMAWrite, c.Sizes)
-	if p.RDMAWrite = m.rows; err != nil {
-		return p, err
-	}
-	m, err = Measure(ctx, c, rig.SendReceive, c.Sizes)
-	if p.SendReceive = m.rows; err != nil {
-		return p, err
-	}
-	if _, p.ReceiveWait, _, err = receiveSide(ctx, c); err != nil || !c.Baselines {
-		return p, err
-	}
-	m, err = measureKernel(ctx, c, rig.MviaSend)
-	if p.Mvia = m.rows; err != nil {
-		return p, err
-	}
-	m, err = measureKernel(ctx, c, rig.TCPStream)
-	p.Tcp = m.rows
-	return p, err
-}
-
-func measureBaselines(ctx context.Context, r *report.Report, c Config) error {
-	m, err := measureKernel(ctx, c, rig.MviaSend)
-	r.Results.Mvia, r.Wall.Mvia, r.Results.MviaDigest = m.rows, m.wall, m.Digest.All
-	addDigest(r, "mvia", m.Digest)
-	addAccounts(r, m)
-	if err != nil {
-		return err
-	}
-	m, err = measureKernel(ctx, c, rig.TCPStream)
-	r.Results.Tcp, r.Wall.Tcp, r.Results.TcpDigest = m.rows, m.wall, m.Digest.All
-	addDigest(r, "tcp", m.Digest)
-	addAccounts(r, m)
-	return err
-}
-
-func addAccounts(r *report.Report, m measurement) {
-	r.Results.Accounts = append(r.Results.Accounts, m.accounts...)
-	if m.path != nil {
-		r.Results.Paths = append(r.Results.Paths, *m.path)
-	}
-}
-
-// spread picks the first, the middle and the last of the sizes.
-func spread(sizes []int) []int {
-	if len(sizes) <= 3 {
-		return sizes
-	}
-	return []int{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]}
-}
 
 type measurement struct {
 	rows       []report.PingPongResult
@@ -633,26 +470,4 @@ func ServePeer(ctx context.Context, job []byte) error {
 	err = fabric.RunOn(ctx, fabric.Machines(running.Conn()), fabric.RunConfig{Fabric: p.board.Fabric(), Costs: p.board.Costs(), Seed: j.Config.Seed},
 		p.programs(func(node int) bool { return node == 1 })...)
 	return errors.Join(err, running.Close())
-}
-
-// measureTenth measures the gain at TenthSize, if the run has the other values
-// for T7.
-func measureTenth(ctx context.Context, r *report.Report, c Config) error {
-	if c.Profile != params.Base || c.NoPrediction || slices.ContainsFunc(report.PaperSizes, func(n int) bool { return !slices.Contains(c.Sizes, n) }) {
-		return nil
-	}
-	c.task = "where the gain is 0.1 MB/s: "
-	var halves []int64
-	for _, x := range []rig.Exchange{rig.RDMAWrite, rig.SendReceive} {
-		m, err := Measure(ctx, c, x, []int{report.TenthSize})
-		if err != nil {
-			return err
-		}
-		if p := m.rows[0]; !p.Verified {
-			return fmt.Errorf("%d bytes by %s: %s", report.TenthSize, x, p.Fault)
-		}
-		halves = append(halves, m.rows[0].HalfRTTPs)
-	}
-	r.Results.Gains = []report.GainPoint{{Size: report.TenthSize, Gain: report.Rounded(report.GainAt(report.TenthSize, halves[0], halves[1]))}}
-	return nil
 }

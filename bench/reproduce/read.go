@@ -26,19 +26,12 @@ const (
 // Barriers of the experiment: before the reads of a size, and after them.
 const barrierRead = 1
 
-// measureReadsAndWrites measures RDMA reads, and beside them RDMA writes over a
-// VI of the same reliability level, which reads require.
-func measureReadsAndWrites(ctx context.Context, r *report.Report, c Config) error {
+func measureRDMARead(ctx context.Context, c Config) (add func(*report.Report), err error) {
 	m, err := measureReads(ctx, c)
-	r.Results.RDMARead = m.rows
-	addDigest(r, rig.RDMARead.Key(), m.Digest)
-	if err != nil {
-		return err
-	}
-	m, err = Measure(ctx, c, rig.ReliableWrite, c.Sizes)
-	r.Results.ReliableWrite = m.rows
-	addDigest(r, rig.ReliableWrite.Key(), m.Digest)
-	return err
+	return func(r *report.Report) {
+		r.Results.RDMARead = m.rows
+		addDigest(r, rig.RDMARead.Key(), m.Digest)
+	}, err
 }
 
 // measureReads reads messages of each size from the other host, one after

@@ -103,6 +103,7 @@ func TestReproduceRepeats(t *testing.T) {
 // The rows hold what the report says of them.
 func TestReproduceReport(t *testing.T) {
 	c := smallConfig(t)
+	c.Jobs = 1 // progress in the order of the experiments
 	var progress []rig.Progress
 	c.Progress = func(p rig.Progress) { progress = append(progress, p) }
 	r := run(t, c)
@@ -123,7 +124,10 @@ func TestReproduceReport(t *testing.T) {
 	require.True(t, r.Results.CrossTraffic.Verified)
 	require.Positive(t, r.Results.CrossTraffic.Messages)
 	require.Greater(t, r.Results.CrossTraffic.RDMAWrite[0].HalfRTTPs, r.Results.RDMAWrite[0].HalfRTTPs, "the traffic is in the way")
-	require.Equal(t, len(c.Sizes), progress[len(c.Sizes)-1].Done)
+	for i, p := range progress {
+		require.Equal(t, i+1, p.Done, p.What)
+		require.Equal(t, len(progress), p.Total, p.What)
+	}
 	for i, what := range []string{"send/receive", "receive side", "RDMA read", "RDMA write, reliable delivery", "M-VIA", "TCP/IP", "before the fit: RDMA write"} {
 		require.Equal(t, what+", 4 bytes", progress[(i+1)*len(c.Sizes)].What)
 	}
@@ -139,7 +143,7 @@ func TestReproduceReport(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	c.Background, c.Progress = false, nil
+	c.Background, c.Progress, c.Jobs = false, nil, 3
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)
 	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")

@@ -26,6 +26,17 @@ type Progress struct {
 	Cycles int64 // core clocks since the start, skipped ones included
 }
 
+// maxJobs bounds the memory and sockets of simulations at the same time.
+const maxJobs = 64
+
+// CheckJobs checks a number of simulations that run at the same time.
+func CheckJobs(n int) error {
+	if n < 1 || n > maxJobs {
+		return fmt.Errorf("%w: %d jobs: 1 to %d are possible", costs.ErrConfig, n, maxJobs)
+	}
+	return nil
+}
+
 func CheckSize(s int) error {
 	if s < 1 || s > MaxSize {
 		return fmt.Errorf("%w: size %d: 1 to %d bytes are possible", costs.ErrConfig, s, MaxSize)

@@ -263,7 +263,7 @@ func TestProgressOnTerminal(t *testing.T) {
 			require.Contains(t, stdout, "Half round trip and bandwidth")
 			require.NotContains(t, stdout, "\x1b")
 			if tt.shown {
-				require.Contains(t, terminal, "[1/2] 16 bytes")
+				require.Contains(t, terminal, "[##########..........] 1/2, 0 s, about 0 s left: 16 bytes")
 				require.True(t, strings.HasSuffix(terminal, "\r\x1b[K"), "the line is cleared: %q", terminal)
 			} else {
 				require.Empty(t, terminal)

@@ -52,6 +52,7 @@ is printed is a summary. All of the report is written to the directory that
 	wireFaults(s.flags, &cfg.Faults)
 	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
 	s.flags.IntVar(&cfg.Processes, "processes", cfg.Processes, "1: both hosts in one process; 2: one process each")
+	s.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at the same time (same results)")
 	s.flags.BoolVar(&noSkip, "no-skip", false, "simulate quiet spans clock by clock (same results, slower)")
 	addGroups(cmd, m, o, s)
 
