@@ -24,13 +24,18 @@ func TestAblate(t *testing.T) {
 	}
 	c := DefaultAblateConfig()
 	c.Iterations, c.Warmup = 1, 1
-	var told []string
-	c.Progress = func(p rig.Progress) { told = append(told, p.What) }
+	shown := map[string]bool{}
+	c.Progress = func(p rig.Progress) {
+		shown[p.What] = true
+		require.Equal(t, len(shown), p.Done)
+		require.Equal(t, len(variants)*(len(ablationSizes)+len(gapSizes)), p.Total)
+	}
 	r, err := Ablate(t.Context(), c)
 	require.NoError(t, err)
 	require.NoError(t, r.Failed())
 	require.Len(t, r.Ablations.Variants, len(variants))
-	require.Equal(t, "the card as it is: RDMA write, 4 bytes", told[0])
+	require.Contains(t, shown, "the card as it is: RDMA write, 4 bytes")
+	require.Len(t, shown, len(variants)*(len(ablationSizes)+len(gapSizes)))
 	// With one round, the polls may differ by one.
 	const look = 0.25
 	type change struct{ from, to float64 }

@@ -51,11 +51,11 @@ func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	return r, err
 }
 
-// experiment is one of the independent measurements. It reports progress once
-// for each of its sizes. It returns a function that adds its results to a
-// report, also those of a failed run.
+// experiment is one of the independent measurements. It reports progress in
+// a number of steps. It returns a function that adds its results to a report,
+// also those of a failed run.
 type experiment struct {
-	sizes   int
+	steps   int
 	measure func(ctx context.Context, c Config) (add func(*report.Report), err error)
 }
 
@@ -70,7 +70,7 @@ func measureAll(ctx context.Context, r *report.Report, c Config, at costs.Board)
 	results, tasks := make([]result, len(list)), make([]func(context.Context) error, len(list))
 	tally := rig.Tally{Show: c.Progress}
 	for i, x := range list {
-		tally.Total += x.sizes
+		tally.Total += x.steps
 		c := c
 		c.Background, c.Progress = false, tally.Count
 		if i > 0 {
@@ -144,7 +144,7 @@ func experiments(c Config, at costs.Board) []experiment {
 	if c.Background {
 		list = append(list, experiment{len(spread(c.Sizes)), measureCrossTraffic})
 	}
-	return append(list, experiment{len(firstWriteSizes), func(ctx context.Context, c Config) (func(*report.Report), error) {
+	return append(list, experiment{2 * len(firstWriteSizes), func(ctx context.Context, c Config) (func(*report.Report), error) {
 		rows, d, err := firstWrites(ctx, c)
 		return func(r *report.Report) {
 			r.Results.FirstWrite = rows

@@ -69,7 +69,7 @@ var Rooms = map[string]Room{
 	"bench/report": {Uses: []string{"params$", "host$"}, Library: true},
 
 	// An experiment imports no other; the digests run them all.
-	"bench/rig":       {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report"}, External: []string{sys, "github.com/google/gopacket"}, Library: true},
+	"bench/rig":       {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report"}, External: []string{sys, "github.com/google/gopacket", "golang.org/x/sync"}, Library: true},
 	"bench/reproduce": {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
 	"bench/compare":   {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
 	"bench/faults":    {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
