@@ -12,7 +12,7 @@ import (
 
 // Together runs tasks side by side, at most `jobs` at a time, and starts them
 // in order. When one fails, the rest end. It returns the first error in the
-// order of the tasks that is not the end of another one.
+// order of the tasks that is not the end of another one, if there is one.
 func Together(ctx context.Context, jobs int, tasks []func(context.Context) error) error {
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(jobs)
@@ -25,13 +25,13 @@ func Together(ctx context.Context, jobs int, tasks []func(context.Context) error
 			return errs[i]
 		})
 	}
-	_ = g.Wait() // the first in time, which differs from run to run
+	inTime := g.Wait() // differs from run to run
 	for _, err := range errs {
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
 			return err
 		}
 	}
-	return nil
+	return inTime
 }
 
 // Tally joins the progress of tasks that run side by side.

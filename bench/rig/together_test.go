@@ -27,6 +27,11 @@ func TestTogether(t *testing.T) {
 	})
 	require.ErrorIs(t, err, first)
 
+	// Nothing else failed, so the cancelled task is the error.
+	require.ErrorIs(t, Together(t.Context(), 1, []func(context.Context) error{
+		func(context.Context) error { return context.Canceled },
+	}), context.Canceled)
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, Together(ctx, 1, []func(context.Context) error{wait, wait}), context.Canceled)
