@@ -14,6 +14,7 @@ import (
 
 	"hvia/sim"
 	"hvia/sim/verilate"
+	"hvia/tools/mutants"
 )
 
 // programVariable is the environment variable with the path of a simulator. The
@@ -32,7 +33,7 @@ func echoProgram(t testing.TB) string {
 
 // The tests catch a simulator that permits forbidden actions of guests.
 func TestMutantGuestIsCaught(t *testing.T) {
-	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
+	if !mutants.All() {
 		t.Skip("builds simulators with injected bugs: make mutants")
 	}
 	const (

@@ -11,6 +11,7 @@ import (
 
 	"hvia/sim"
 	"hvia/sim/verilate"
+	"hvia/tools/mutants"
 )
 
 // wrongByte is a bug in the card: one wrong bit in long bursts.
@@ -22,7 +23,7 @@ var wrongByte = verilate.Mutant{
 // minutes, so only 'make mutants' and 'make test-long' do it.
 func WrongByteSimulator(t *testing.T) string {
 	t.Helper()
-	if os.Getenv("HVIA_MUTANTS") != "1" && os.Getenv("HVIA_LONG") != "1" {
+	if !mutants.All() {
 		t.Skip("builds a simulator with an injected bug: make mutants")
 	}
 	program, err := sim.Simulator(t.Context(), wrongByte)

@@ -21,6 +21,7 @@ import (
 
 	"hvia/params"
 	"hvia/sim/verilate"
+	"hvia/tools/mutants"
 )
 
 // DefaultSeed is the seed unless HVIA_SEED is set.
@@ -160,7 +161,7 @@ func WithFewerVIs(t *testing.T, spec verilate.Spec, run func(*testing.T, verilat
 // four, always the same ones, because a build takes half a minute.
 func Fault(t *testing.T) {
 	t.Helper()
-	if allFaults() {
+	if mutants.All() {
 		return
 	}
 	h := fnv.New32a()
@@ -175,13 +176,9 @@ func Fault(t *testing.T) {
 // bugs are requested. The tests of the blocks try their bugs in every run.
 func FaultySimulator(t *testing.T) {
 	t.Helper()
-	if !allFaults() {
+	if !mutants.All() {
 		t.Skip("builds a simulator with injected bugs: make mutants")
 	}
-}
-
-func allFaults() bool {
-	return os.Getenv("HVIA_MUTANTS") == "1" || os.Getenv("HVIA_LONG") == "1"
 }
 
 // MustCatch builds a testbench with each injected bug separately, and requires
