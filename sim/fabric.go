@@ -135,6 +135,13 @@ type Config struct {
 	Guests          bool
 	ContinueOnDeath bool // when a process dies, the others continue
 
+	// Checkers: the assertions of the RTL are built in, and stop a run that
+	// violates one.
+	Checkers bool
+	// Wave is the stem of the cards' FST files, STEM.<node name>.fst; none if
+	// empty.
+	Wave string
+
 	Program   string   // path of the simulator; if empty, that of the profile, built from the checkout
 	Arguments []string // further arguments for it
 
@@ -178,7 +185,7 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	program := cfg.Program
 	if program == "" {
 		var err error
-		if program, err = ProfileSimulator(ctx, cfg.Profile); err != nil {
+		if program, err = cfg.Build().Program(ctx); err != nil {
 			return fail(err)
 		}
 	}
@@ -199,6 +206,9 @@ func Start(ctx context.Context, cfg Config) (*Fabric, error) {
 	}
 	return f, nil
 }
+
+// Build is the simulator's build that the fabric needs.
+func (c Config) Build() Build { return Build{Profile: c.Profile, Full: c.Checkers || c.Wave != ""} }
 
 // switched reports whether a switch connects the nodes.
 func (c Config) switched() bool { return c.Switch || len(c.Nodes) > 2 }
@@ -237,6 +247,9 @@ func arguments(cfg Config, path string) ([]string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
 		add("--param", name+"="+strconv.FormatInt(cfg.Params[name], 10))
+	}
+	if cfg.Wave != "" {
+		add("--wave", cfg.Wave)
 	}
 	if cfg.Guests {
 		add("--guests", "yes")

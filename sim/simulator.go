@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,18 +14,25 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"testing"
+	"time"
 
 	"hvia/layout"
 	"hvia/params"
 	"hvia/sim/verilate"
 )
 
-// Simulator builds the fabric simulator with the Verilated card of the base
-// profile from the checkout around the working directory. It returns the
-// program's path. A build is cached by the content of all its inputs. Mutants
-// are bugs injected into it, for tests of tests.
-func Simulator(ctx context.Context, mutants ...verilate.Mutant) (string, error) {
-	return ProfileSimulator(ctx, params.Base, mutants...)
+// Build selects a build of the fabric simulator with the Verilated card. A
+// build is cached by the content of everything that goes into it.
+type Build struct {
+	Profile string // of the board: it knows no other; "" means the base profile
+	// Full: with FST waves and with the assertions of the RTL's checkers, which
+	// stop a run. Results are the same. Tests always use it.
+	Full bool
+	// CheckQuiet clocks quiet blocks by turns and stops a run in which one
+	// changes. Slow.
+	CheckQuiet bool
+	Mutants    []verilate.Mutant // injected bugs, for tests of tests
 }
 
 // ErrStale is returned when the checkout's layouts differ from those of this
@@ -52,10 +60,9 @@ func checkLayout(root string) error {
 	return nil
 }
 
-// ProfileSimulator builds the simulator of a profile's board, which supports no
-// other profile. An empty name means the base profile. It returns ErrStale if
-// this program could not use the simulator.
-func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.Mutant) (string, error) {
+// Program builds the simulator from the checkout around the working directory
+// and returns its path. ErrStale if it would not understand this program.
+func (b Build) Program(ctx context.Context) (string, error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		return "", ErrNoCompiler
 	}
@@ -66,26 +73,48 @@ func ProfileSimulator(ctx context.Context, profile string, mutants ...verilate.M
 	if err := checkLayout(root); err != nil {
 		return "", err
 	}
-	spec, err := simulatorSpec(profile)
+	spec, err := b.spec()
 	if err != nil {
 		return "", err
 	}
-	spec.Mutants = mutants
+	if !testing.Testing() {
+		spec.Stage = printStages(Stages)
+	}
 	return verilate.Build(ctx, spec)
 }
 
-// SimulatorBuilt returns the path of the base profile's simulator, and whether
-// it is built.
-func SimulatorBuilt() (string, bool, error) {
-	spec, err := simulatorSpec(params.Base)
+// Stages is where builds report what they do: they take half a minute to some
+// minutes.
+var Stages io.Writer = os.Stderr
+
+// printStages prints the stages of a build with the time so far, and of those
+// that follow each other quickly one per second.
+func printStages(w io.Writer) func(string) {
+	var began, last time.Time
+	return func(what string) {
+		now := time.Now()
+		if began.IsZero() {
+			began = now
+			fmt.Fprintln(w, "build: the simulator, once for these sources")
+		}
+		if now.Sub(last) >= time.Second {
+			fmt.Fprintf(w, "build: %3.0f s: %s\n", now.Sub(began).Seconds(), what)
+			last = now
+		}
+	}
+}
+
+// Built returns the program's path, and whether it is built.
+func (b Build) Built() (string, bool, error) {
+	spec, err := b.spec()
 	if err != nil {
 		return "", false, err
 	}
 	return verilate.Cached(spec)
 }
 
-func simulatorSpec(profile string) (verilate.Spec, error) {
-	set, err := params.ForProfile(profile)
+func (b Build) spec() (verilate.Spec, error) {
+	set, err := params.ForProfile(b.Profile)
 	if err != nil {
 		return verilate.Spec{}, fmt.Errorf("sim: build the simulator: %w", err)
 	}
@@ -115,10 +144,19 @@ func simulatorSpec(profile string) (verilate.Spec, error) {
 	if err != nil {
 		return verilate.Spec{}, err
 	}
+	// Checkers have flip-flops that change in a quiet block.
+	full := !b.CheckQuiet && (b.Full || testing.Testing())
+	name, defines := "hvia-sim", []string(nil)
+	switch {
+	case b.CheckQuiet:
+		name, defines = "hvia-sim-quiet", []string{"HVIA_CHECK_QUIET"}
+	case full:
+		name = "hvia-sim-full"
+	}
 	return verilate.Spec{
-		Name: "hvia-sim", Top: "card_socket", RTL: rtl, Cpp: cpp,
+		Name: name, Defines: defines, Signals: b.CheckQuiet, Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
-		Trace:   true, Objects: true, Libs: []string{"-pthread", "-lz"},
+		Mutants: b.Mutants, Trace: full, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
 	}.ForProfile(set.Name)
 }

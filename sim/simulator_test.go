@@ -48,3 +48,13 @@ func TestStaleProgram(t *testing.T) {
 	require.NoError(t, os.WriteFile(header, []byte("#pragma once\n"), 0o644))
 	require.ErrorContains(t, checkLayout(other), "make generate")
 }
+
+// Quick stages do not fill a log.
+func TestStagesOfABuild(t *testing.T) {
+	var out strings.Builder
+	stage := printStages(&out)
+	for _, what := range []string{"first", "second", "third"} {
+		stage(what)
+	}
+	require.Equal(t, "build: the simulator, once for these sources\nbuild:   0 s: first\n", out.String())
+}

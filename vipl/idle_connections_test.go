@@ -26,7 +26,7 @@ func TestServiceSurvivesIdleConnections(t *testing.T) {
 	fabricPlace(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	_, err = sim.Simulator(t.Context()) // a compiler needs more open files
+	_, err = sim.Build{}.Program(t.Context()) // a compiler needs more open files
 	require.NoError(t, err)
 	p := startCommand(t, exec.Command("sh", "-c", "ulimit -n 100; exec "+program),
 		job{Serve: &service.Config{Name: "lab", Nodes: 1, Fabric: sim.Config{MemoryBytes: 128 << 20}}})

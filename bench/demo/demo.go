@@ -39,7 +39,8 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return r, err
 	}
 	cfg := rig.TwoCards(b, c.Seed)
-	cfg.Program, cfg.Arguments, cfg.Faults = c.program, rec.Arguments(), c.Faults
+	cfg.Program, cfg.Checkers, cfg.Faults = c.program, c.Checkers, c.Faults
+	rec.Into(&cfg)
 	d := &demonstration{config: c}
 	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.Costs(), Seed: c.Seed,
@@ -226,6 +227,7 @@ type Config struct {
 	PcapFile string
 	WaveFile string
 	Faults   sim.WireFaults // of the wire
+	Checkers bool           // with the assertions of the RTL
 
 	program string
 }

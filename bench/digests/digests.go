@@ -278,7 +278,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	var tasks []*task
 	for _, profile := range c.Profiles {
 		// Builds run one at a time, before the runs use the processors.
-		if _, err := sim.ProfileSimulator(ctx, profile); err != nil {
+		if _, err := (sim.Build{Profile: profile}).Program(ctx); err != nil {
 			return nil, fmt.Errorf("digests: %w", err)
 		}
 		for _, w := range digestWorkloads() {

@@ -111,7 +111,7 @@ func Ablate(ctx context.Context, c AblateConfig) (_ *report.Report, err error) {
 		return nil, err
 	}
 	r := report.New(c.Profile, c.Seed, hashes)
-	program, err := sim.ProfileSimulator(ctx, c.Profile)
+	program, err := sim.Build{Profile: c.Profile}.Program(ctx)
 	if err != nil {
 		return r, err
 	}

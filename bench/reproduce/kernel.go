@@ -32,7 +32,7 @@ func measureKernel(ctx context.Context, c Config, x rig.Exchange) (m measurement
 	for n := range cfg.Nodes {
 		cfg.Nodes[n].Kind = "nic"
 	}
-	cfg.Arguments = append(cfg.Arguments, rec.Arguments()...)
+	rec.Into(&cfg)
 	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Device: driver.DeviceMvia, Costs: p.board.KernelCosts(), Seed: c.Seed, Spending: p.ledger.enter,
 		Finished: func(f *sim.Fabric) (err error) {

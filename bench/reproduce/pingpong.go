@@ -62,7 +62,7 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 		return m, err
 	}
 	cfg := c.fabric(p.board)
-	cfg.Arguments = append(cfg.Arguments, rec.Arguments()...)
+	rec.Into(&cfg)
 	failed := p.run(ctx, cfg, rec.Dir, &m)
 	events, err := rec.Events()
 	if failed == nil && err != nil {
@@ -86,7 +86,7 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 
 func (c Config) fabric(b costs.Board) sim.Config {
 	cfg := rig.TwoCards(b, c.Seed)
-	cfg.Program, cfg.Faults = c.program, c.Faults
+	cfg.Program, cfg.Checkers, cfg.Faults = c.program, c.Checkers, c.Faults
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
 	}

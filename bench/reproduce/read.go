@@ -49,7 +49,7 @@ func measureReads(ctx context.Context, c Config) (m measurement, err error) {
 	}
 	x := &reads{config: c, clockPs: b.Value("SystemClockPeriod")}
 	cfg := c.fabric(b)
-	cfg.Arguments = append(cfg.Arguments, rec.Arguments()...)
+	rec.Into(&cfg)
 	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.Costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { m.Digest, err = rig.DigestOf(ctx, f); return err },

@@ -47,7 +47,7 @@ func receiveSide(ctx context.Context, c Config) (_ []report.PostReceiveResult, _
 	}
 	x := &receiving{config: c, clockPs: b.Value("SystemClockPeriod"), faults: map[int]string{}}
 	cfg := c.fabric(b)
-	cfg.Arguments = append(cfg.Arguments, rec.Arguments()...)
+	rec.Into(&cfg)
 	failed := fabric.Run(ctx, fabric.RunConfig{
 		Fabric: cfg, Costs: b.Costs(), Seed: c.Seed,
 		Finished: func(f *sim.Fabric) (err error) { d, err = rig.DigestOf(ctx, f); return err },

@@ -54,7 +54,8 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 		return nil, err
 	}
 	cfg := rig.TwoCards(b, c.Seed)
-	cfg.Arguments = append(rec.Arguments(), "--strap", fmt.Sprint(c.Straps))
+	cfg.Arguments = []string{"--strap", fmt.Sprint(c.Straps)}
+	rec.Into(&cfg)
 	var vis [2]int
 	open := func(t *host.Thread, h *driver.Host) (*rig.Side, error) {
 		if err := t.Begin(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"hvia/bench/internal/benchtest"
 	"hvia/layout"
+	"hvia/sim"
 )
 
 func encodeFrames(frames ...Frame) []byte {
@@ -133,7 +134,9 @@ func TestRecording(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Record("", "")
 	require.NoError(t, err)
-	require.Equal(t, []string{"--trace", r.trace()}, r.Arguments())
+	var cfg sim.Config
+	r.Into(&cfg)
+	require.Equal(t, sim.Config{Arguments: []string{"--trace", r.trace()}}, cfg)
 	require.NoError(t, r.WritePcap("p", 1), "none was asked for")
 	r.Remove()
 	require.NoDirExists(t, r.Dir)
@@ -143,7 +146,10 @@ func TestRecording(t *testing.T) {
 	r, err = Record(pcap, wave)
 	require.NoError(t, err)
 	defer r.Remove()
-	require.Equal(t, []string{"--trace", r.trace(), "--frames", r.Frames(), "--wave", filepath.Join(dir, "a")}, r.Arguments())
+	cfg = sim.Config{}
+	r.Into(&cfg)
+	require.Equal(t, []string{"--trace", r.trace(), "--frames", r.Frames()}, cfg.Arguments)
+	require.Equal(t, filepath.Join(dir, "a"), cfg.Wave)
 	body, err := os.ReadFile(pcap)
 	require.NoError(t, err)
 	require.Equal(t, "the last one", string(body), "nothing is lost before there is something new")

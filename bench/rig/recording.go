@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hvia/sim"
 )
 
 // ErrOutput is wrapped by errors about an output file that cannot be written.
@@ -111,16 +113,15 @@ func removeAbandoned() {
 func (r *Recording) trace() string  { return filepath.Join(r.Dir, "trace") }
 func (r *Recording) Frames() string { return filepath.Join(r.Dir, "frames") }
 
-// Arguments are the simulator's flags for this recording.
-func (r *Recording) Arguments() []string {
-	args := []string{"--trace", r.trace()}
+// Into sets a fabric up for this recording.
+func (r *Recording) Into(c *sim.Config) {
+	c.Arguments = append(c.Arguments, "--trace", r.trace())
 	if r.PcapFile != "" {
-		args = append(args, "--frames", r.Frames())
+		c.Arguments = append(c.Arguments, "--frames", r.Frames())
 	}
 	if r.waveFile != "" {
-		args = append(args, "--wave", waveStem(r.waveFile))
+		c.Wave = waveStem(r.waveFile)
 	}
-	return args
 }
 
 // Events returns the events of a finished run.

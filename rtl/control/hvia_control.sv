@@ -6,6 +6,7 @@ module hvia_control #(
     parameter int unsigned W = 32
 ) (
     input  logic clk_i,
+    input  hvia_types_pkg::control_blocks_t block_clk_i,
     input  logic bus_rst_ni,  // lives as long as the bus side
     input  logic rst_ni,
     input  logic [47:0] timebase_i,
@@ -113,8 +114,8 @@ module hvia_control #(
     output logic [47:0] trace_time_o,
 
     output logic [47:0] next_deadline_o,
-    output logic idle_o,  // apart from the effects of a register read
-    output logic quiet_o
+    output logic idle_o,  // but for what follows a read of a register
+    output hvia_types_pkg::control_blocks_t quiet_o
 );
 
   logic        cmd_valid, cmd_busy;
@@ -128,13 +129,13 @@ module hvia_control #(
   logic [7:0]  error_code, error_vi;
   logic [6:0]  counter_index;
   logic [31:0] counter_data;
-  logic        registers_quiet, counters_quiet, async_quiet, manager_quiet, context_quiet;
-  logic        raw_quiet, trace_quiet;
   hvia_types_pkg::counts_t own_counts;
   hvia_types_pkg::trace_t command_trace, raw_trace;
+  logic        registers_quiet, counters_quiet, async_quiet, manager_quiet, context_quiet;
+  logic        raw_quiet, trace_quiet;
 
   hvia_registers #(.DataBytes(W / 8)) u_registers (
-      .clk_i, .rst_ni(bus_rst_ni), .core_rst_ni(rst_ni),
+      .clk_i(block_clk_i.registers), .rst_ni(bus_rst_ni), .core_rst_ni(rst_ni),
       .tgt_wvalid_i(tgt_req_i.wvalid), .tgt_wready_o(tgt_rsp_o.wready), .tgt_wbar_i(tgt_req_i.wbar),
       .tgt_waddr_i(tgt_req_i.waddr), .tgt_wdata_i(tgt_req_i.wdata), .tgt_wbe_i(tgt_req_i.wbe),
       .tgt_rvalid_i(tgt_req_i.rvalid), .tgt_rbar_i(tgt_req_i.rbar), .tgt_raddr_i(tgt_req_i.raddr),
@@ -163,7 +164,7 @@ module hvia_control #(
   assign {own_counts[127:59], own_counts[55:53], own_counts[50], own_counts[47:0]} = '0;
 
   hvia_counters u_counters (
-      .clk_i, .rst_ni, .strobe_i(counts_i | own_counts),
+      .clk_i(block_clk_i.counters), .rst_ni, .strobe_i(counts_i | own_counts),
       .rd_index_i(counter_index), .rd_data_o(counter_data), .quiet_o(counters_quiet)
   );
 
@@ -180,7 +181,7 @@ module hvia_control #(
   end
 
   hvia_async_errors #(.Sources(8)) u_async_errors (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.async_errors), .rst_ni,
       .valid_i({link_error.valid, ledger_error_i.valid, transmit_error_i.valid,
           completion_error_i.valid, receive_error_i.valid, fetch_error_i.valid,
           queue_error_i.valid, doorbell_error_i.valid}),
@@ -206,7 +207,7 @@ module hvia_control #(
   assign forget_vi_o = ctx_wr_vi;
 
   hvia_vi_manager #(.W(W)) u_vi_manager (
-      .clk_i, .rst_ni, .timebase_i, .next_deadline_o,
+      .clk_i(block_clk_i.vi_manager), .rst_ni, .timebase_i, .next_deadline_o,
       .cmd_valid_i(cmd_valid), .cmd_addr_i(cmd_addr), .cmd_busy_o(cmd_busy),
       .req_valid_o(command_req_o.valid), .req_ready_i(command_rsp_i.ready),
       .req_write_o(command_req_o.write), .req_addr_o(command_req_o.addr),
@@ -247,7 +248,7 @@ module hvia_control #(
   );
 
   hvia_vi_context u_vi_context (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.vi_context), .rst_ni,
       .wr_valid_i(ctx_wr_valid), .wr_vi_i(ctx_wr_vi), .wr_ctx_i(ctx_wr_ctx),
       .rd_vi_i({command_ctx_vi, receive_ctx_vi_i, transmit_ctx_vi_i, fetch_ctx_vi_i}),
       .rd_ctx_o({command_ctx, receive_ctx_o, transmit_ctx_o, fetch_ctx_o}),
@@ -255,7 +256,7 @@ module hvia_control #(
   );
 
   hvia_raw_port #(.W(W)) u_raw_port (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.raw_port), .rst_ni,
       .tx_base_i(rawtx_base), .tx_size_i(rawtx_size), .tx_tail_i(rawtx_tail),
       .tx_restart_i(rawtx_restart), .tx_head_o(rawtx_head), .tx_busy_o(rawtx_busy),
       .rx_base_i(rawrx_base), .rx_size_i(rawrx_size), .rx_tail_i(rawrx_tail),
@@ -307,13 +308,16 @@ module hvia_control #(
   end
 
   hvia_trace #(.Lanes(Lanes)) u_trace (
-      .clk_i, .rst_ni, .timebase_i, .valid_i(trace_valid), .event_i(trace_event), .vi_i(trace_vi),
+      .clk_i(block_clk_i.trace), .rst_ni, .timebase_i, .valid_i(trace_valid),
+      .event_i(trace_event), .vi_i(trace_vi),
       .seq_i(trace_seq),
       .trace_valid_o, .trace_event_o, .trace_vi_o, .trace_seq_o, .trace_time_o,
       .quiet_o(trace_quiet)
   );
 
+  // Not from quiet_o, which depends on it by the read of a register.
   assign idle_o  = async_quiet && manager_quiet && context_quiet && raw_quiet;
-  assign quiet_o = trace_quiet && registers_quiet && counters_quiet;
+  assign quiet_o = {registers_quiet, counters_quiet, async_quiet, manager_quiet, context_quiet,
+      raw_quiet, trace_quiet};
 
 endmodule

@@ -172,7 +172,7 @@ module hvia_dma_read #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (~head_valid_q | burst_end) begin
+    if ((~head_valid_q | burst_end) & (wait_valid_q | grant)) begin
       head_lane_q <= wait_valid_q ? wait_lane_q : req_addr_o[LaneW-1:0];
       head_left_q <= wait_valid_q ? wait_left_q : req_len_o;
       head_last_q <= wait_valid_q ? wait_last_q : burst_last;

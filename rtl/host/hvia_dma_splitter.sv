@@ -164,7 +164,7 @@ module hvia_dma_splitter #(
       first_q <= 1'b0;
     end
 
-    if (~cur_valid_q | page_done) begin
+    if ((~cur_valid_q | page_done) & (nxt_valid_q | part_valid)) begin
       cur_pa_q   <= nxt_valid_q ? nxt_pa_q : part_pa;
       cur_left_q <= nxt_valid_q ? nxt_left_q : part_bytes;
       cur_last_q <= nxt_valid_q ? nxt_last_q : part_last;

@@ -185,7 +185,7 @@ module hvia_dma_write #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (~head_valid_q | (pack_take & pack_last)) begin
+    if ((~head_valid_q | (pack_take & pack_last)) & (wait_valid_q | grant)) begin
       head_lane_q <= wait_valid_q ? wait_lane_q : req_addr_o[LaneW-1:0];
       head_left_q <= wait_valid_q ? wait_left_q : req_len_o;
     end else if (pack_take) begin

@@ -5,7 +5,7 @@
 module hvia_host_port #(
     parameter int unsigned W = 32
 ) (
-    input  logic clk_i,
+    input  hvia_types_pkg::host_blocks_t block_clk_i,
     input  logic rst_ni,
     input  logic quiesce_i,
     output logic idle_o,
@@ -66,7 +66,7 @@ module hvia_host_port #(
     output logic ready_o,
 
     output hvia_types_pkg::counts_t counts_o,
-    output logic quiet_o,
+    output hvia_types_pkg::host_blocks_t quiet_o,
 
     // SDRAM domain
     input  logic sd_clk_i,
@@ -93,7 +93,7 @@ module hvia_host_port #(
   logic [W-1:0]   table_wdata;
   logic [W/8-1:0] table_wstrb;
   logic [N-1:0]   ready, wready, wdone, werr, rvalid;
-  logic           rlast, rerr, arbiter_quiet, att_quiet, table_quiet;
+  logic           rlast, rerr;
   assign table_rsp = {ready[ReqTable], wready[ReqTable], wdone[ReqTable], werr[ReqTable],
           rvalid[ReqTable], rlast, rerr};
   assign write_rsp_o = {ready[ReqWrite], wready[ReqWrite], wdone[ReqWrite], werr[ReqWrite]};
@@ -108,7 +108,7 @@ module hvia_host_port #(
 
   // Bound: twice the number of those that always ask
   hvia_host_arbiter #(.N(N), .DataW(W), .Bound(2 * (N - 1))) u_host_arbiter (
-      .clk_i, .rst_ni, .quiesce_i, .idle_o, .quiet_o(arbiter_quiet),
+      .clk_i(block_clk_i.arbiter), .rst_ni, .quiesce_i, .idle_o, .quiet_o(quiet_o.arbiter),
       .req_valid_i({read_req_i.valid, command_req_i.valid, raw_req_i.valid, fetch_req_i.valid,
           completion_req_i.valid, write_req_i.valid, table_req.valid}),
       .req_ready_o(ready), .req_low_priority_i(N'(fetch_low_priority_i) << ReqFetch),
@@ -147,7 +147,7 @@ module hvia_host_port #(
   logic        walker_quiet, table_sd_quiet, sdram_quiet;
 
   hvia_att_manager u_att_manager (
-      .clk_i, .rst_ni, .quiet_o(att_quiet), .ready_o,
+      .clk_i(block_clk_i.att_manager), .rst_ni, .quiet_o(quiet_o.att_manager), .ready_o,
       .req_valid_i({receive_att_i.valid, transmit_att_i.valid, fetch_att_i.valid}),
       .req_ready_o({receive_att_ready_o, transmit_att_ready_o, fetch_att_ready_o}),
       .req_handle_i({receive_att_i.handle, transmit_att_i.handle, fetch_att_i.handle}),
@@ -180,7 +180,7 @@ module hvia_host_port #(
   );
 
   hvia_att_memory #(.W(W)) u_att_memory (
-      .clk_i, .rst_ni, .quiet_o(table_quiet), .level1_i, .level2_i,
+      .clk_i(block_clk_i.att_memory), .rst_ni, .quiet_o(quiet_o.att_memory), .level1_i, .level2_i,
       .req_valid_o(table_req.valid), .req_ready_i(table_rsp.ready), .req_write_o(table_req.write),
       .req_addr_o(table_req.addr), .req_len_o(table_req.len),
       .wdata_o(table_wdata), .wstrb_o(table_wstrb), .wvalid_o(table_req.wvalid),
@@ -217,7 +217,6 @@ module hvia_host_port #(
   // Counters of other blocks
   assign {counts_o[127:70], counts_o[63:0]} = '0;
 
-  assign quiet_o    = arbiter_quiet && att_quiet && table_quiet;
   assign sd_quiet_o = walker_quiet && table_sd_quiet && sdram_quiet;
 
 endmodule

@@ -209,4 +209,29 @@ package hvia_types_pkg;
     be32 = {be16(v[15:0]), be16(v[31:16])};
   endfunction
 
+  // A bit per block: its clock, or that it is quiet: its next clock changes no flip-flop in it. The
+  // clocks are one net in hardware. A simulator leaves out those of quiet blocks.
+  typedef struct packed {
+    logic arbiter, att_manager, att_memory;
+  } host_blocks_t;
+  typedef struct packed {
+    logic registers, counters, async_errors, vi_manager, vi_context, raw_port, trace;
+  } control_blocks_t;
+  typedef struct packed {
+    logic doorbell, work_queue, descriptor_fetch, tx_engine, send_ledger;
+  } send_blocks_t;
+  typedef struct packed {
+    logic rx_engine, receive_store, acknowledge, completion, notify;
+  } receive_blocks_t;
+  typedef struct packed {
+    host_blocks_t    host;
+    control_blocks_t control;
+    send_blocks_t    send;
+    receive_blocks_t receive;
+  } core_blocks_t;
+  typedef struct packed {
+    logic         pci, gec;
+    core_blocks_t core;
+  } blocks_t;
+
 endpackage

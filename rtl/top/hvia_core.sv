@@ -7,6 +7,7 @@ module hvia_core #(
     parameter int unsigned W = 32
 ) (
     input  logic clk_i,
+    input  hvia_types_pkg::core_blocks_t block_clk_i,
     input  logic bus_rst_ni,  // lives as long as the bus side
     input  logic rst_ni,
     input  logic sd_clk_i,
@@ -71,6 +72,7 @@ module hvia_core #(
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.
     output logic quiet_o,
+    output hvia_types_pkg::core_blocks_t block_quiet_o,
     output logic sd_quiet_o,
     output logic [47:0] next_deadline_o,
     output logic [47:0] sd_next_deadline_o,
@@ -86,13 +88,13 @@ module hvia_core #(
   hvia_types_pkg::read_req_t fetch_req, read_req;
   hvia_types_pkg::read_rsp_t fetch_rsp, read_rsp;
   logic fetch_low_priority, read_more, fetch_att_ready, fetch_att_valid, transmit_att_ready,
-      transmit_att_valid, receive_att_ready, receive_att_valid, att_ready, host_quiet,
+      transmit_att_valid, receive_att_ready, receive_att_valid, att_ready,
       doorbell_ready, info_read, irq_notify, forget, clear, clear_ready, tx_init_ready,
       rx_init_ready, ledger_init_valid, ledger_init_ready, completion_error_ready,
-      transmit_error_ready, ledger_error_ready, control_still, control_quiet, receive_busy,
+      transmit_error_ready, ledger_error_ready, receive_busy,
       send_handle_busy, send_vi_busy, released, release_ready, coming, wanted, alive, nak_ready,
-      acknowledge_ready, fetch_cpl_ready, transmit_cpl_ready, ledger_cpl_ready, send_quiet,
-      receive_handle_busy, receive_vi_busy, receive_quiet;
+      acknowledge_ready, fetch_cpl_ready, transmit_cpl_ready, ledger_cpl_ready,
+      receive_handle_busy, receive_vi_busy;
   hvia_types_pkg::att_req_t fetch_att, transmit_att, receive_att;
   hvia_params_pkg::vi_t fetch_att_vi, transmit_att_vi, receive_att_vi, fetch_ctx_vi,
       transmit_ctx_vi, receive_ctx_vi, forget_vi, clear_vi, init_vi, cq_tie_vi, drain_vi,
@@ -131,9 +133,10 @@ module hvia_core #(
   hvia_types_pkg::completion_t fetch_cpl, transmit_cpl, ledger_cpl;
 
   // Work as State reports it: not the read of State itself, its count and its trace.
-  logic idle;
-  assign idle    = host_quiet && control_still && send_quiet && receive_quiet && board_quiet_i;
-  assign quiet_o = idle && control_quiet && monitor_quiet_i;
+  logic idle, control_still;
+  assign idle    = &{block_quiet_o.host, block_quiet_o.send, block_quiet_o.receive, board_quiet_i,
+          control_still};
+  assign quiet_o = &{block_quiet_o, board_quiet_i, monitor_quiet_i};
   assign ready_o = att_ready && mac_ready_i;
 
   logic [47:0] core_deadline;
@@ -142,7 +145,7 @@ module hvia_core #(
 
 
   hvia_host_port #(.W(W)) u_host_port (
-      .clk_i, .rst_ni, .quiesce_i, .idle_o(host_idle_o),
+      .block_clk_i(block_clk_i.host), .rst_ni, .quiesce_i, .idle_o(host_idle_o),
       .no_overlap_i(strap_i[hvia_pkg::StrapNoAttOverlap]),
       .att_in_host_i(strap_i[hvia_pkg::StrapAttInHostMemory]),
       .slow_sdram_i(strap_i[hvia_pkg::StrapSlowSdram]),
@@ -165,12 +168,13 @@ module hvia_core #(
       .receive_att_ready_o(receive_att_ready), .receive_att_valid_o(receive_att_valid),
       .att_rsp_o(att_rsp), .level1_i(att_level1), .level2_i(att_level2),
       .att_update_req_i(att_update_req), .att_update_rsp_o(att_update_rsp), .ready_o(att_ready),
-      .counts_o(host_counts), .quiet_o(host_quiet),
+      .counts_o(host_counts), .quiet_o(block_quiet_o.host),
       .sd_clk_i, .sd_rst_ni, .sd_timebase_i, .sd_o, .sd_dq_i, .sd_next_deadline_o, .sd_quiet_o
   );
 
   hvia_control #(.W(W)) u_control (
-      .clk_i, .bus_rst_ni, .rst_ni, .timebase_i, .strap_i, .soft_reset_o, .soft_reset_busy_i,
+      .clk_i, .block_clk_i(block_clk_i.control), .bus_rst_ni, .rst_ni, .timebase_i, .strap_i,
+      .soft_reset_o, .soft_reset_busy_i,
       .tgt_req_i, .tgt_rsp_o, .irq_o, .ready_i(ready_o), .card_quiet_i(idle), .link_down_i,
       .enable_o(mac_enable_o), .mac_o(mac_address_o),
       .doorbell_o(doorbell), .doorbell_ready_i(doorbell_ready), .arm_o(arm),
@@ -207,11 +211,12 @@ module hvia_core #(
       .mac_tx_trace_i, .mac_rx_trace_i, .receive_trace_i(receive_trace), .mac_bus_trace_i,
       .host_bus_trace_i, .ledger_trace_i(ledger_trace),
       .trace_valid_o, .trace_event_o, .trace_vi_o, .trace_seq_o, .trace_time_o,
-      .next_deadline_o(control_deadline), .idle_o(control_still), .quiet_o(control_quiet)
+      .next_deadline_o(control_deadline), .idle_o(control_still), .quiet_o(block_quiet_o.control)
   );
 
   hvia_via_send #(.W(W)) u_via_send (
-      .clk_i, .rst_ni, .timebase_i, .mac_i(mac_address_o), .enable_i(mac_enable_o),
+      .block_clk_i(block_clk_i.send), .rst_ni, .timebase_i, .mac_i(mac_address_o),
+      .enable_i(mac_enable_o),
       .fetch_on_arrival_i(strap_i[hvia_pkg::StrapReceiveFetchOnArrival]),
       .no_overlap_i(strap_i[hvia_pkg::StrapNoAttOverlap]),
       .short_bursts_i(strap_i[hvia_pkg::StrapShortBursts]),
@@ -253,11 +258,12 @@ module hvia_core #(
       .ledger_error_o(ledger_error), .ledger_error_ready_i(ledger_error_ready),
       .counts_o(send_counts), .doorbell_trace_o(doorbell_trace), .fetch_trace_o(fetch_trace),
       .transmit_trace_o(transmit_trace), .ledger_trace_o(ledger_trace),
-      .next_deadline_o(send_deadline), .quiet_o(send_quiet)
+      .next_deadline_o(send_deadline), .quiet_o(block_quiet_o.send)
   );
 
   hvia_via_receive #(.W(W)) u_via_receive (
-      .clk_i, .rst_ni, .mac_i(mac_address_o), .no_overlap_i(strap_i[hvia_pkg::StrapNoAttOverlap]),
+      .block_clk_i(block_clk_i.receive), .rst_ni, .mac_i(mac_address_o),
+      .no_overlap_i(strap_i[hvia_pkg::StrapNoAttOverlap]),
       .short_bursts_i(strap_i[hvia_pkg::StrapShortBursts]),
       .rx_frame_i, .rx_raddr_o, .rx_rdata_i, .rx_done_o,
       .arm_i(arm), .info_read_i(info_read), .info_data_o(info_data), .irq_notify_o(irq_notify),
@@ -292,7 +298,7 @@ module hvia_core #(
       .raw_rx_req_i(raw_rx_req), .raw_rx_rsp_o(raw_rx_rsp), .receive_error_o(receive_error),
       .completion_error_o(completion_error), .completion_error_ready_i(completion_error_ready),
       .counts_o(receive_counts), .receive_trace_o(receive_trace),
-      .completion_trace_o(completion_trace), .quiet_o(receive_quiet)
+      .completion_trace_o(completion_trace), .quiet_o(block_quiet_o.receive)
   );
 
 endmodule

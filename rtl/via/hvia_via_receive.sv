@@ -5,7 +5,7 @@
 module hvia_via_receive #(
     parameter int unsigned W = 32
 ) (
-    input  logic clk_i,
+    input  hvia_types_pkg::receive_blocks_t block_clk_i,
     input  logic rst_ni,
     input  logic [47:0] mac_i,
     input  logic no_overlap_i,  // straps
@@ -107,7 +107,7 @@ module hvia_via_receive #(
     output hvia_types_pkg::counts_t counts_o,
     output hvia_types_pkg::trace_t receive_trace_o,
     output hvia_types_pkg::trace_t completion_trace_o,
-    output logic quiet_o
+    output hvia_types_pkg::receive_blocks_t quiet_o
 );
 
   logic                 rs_valid, rs_stale, drop_valid;
@@ -124,8 +124,6 @@ module hvia_via_receive #(
   hvia_params_pkg::vi_t cpl_vi;
   logic                 cpl_ready, cpl_has_immediate;
   logic [31:0]          cpl_immediate;
-  logic                 receive_quiet, store_quiet, acknowledge_quiet, completion_quiet;
-  logic                 notify_quiet;
   logic [2:0]           handle_busy;
   logic [1:0]           vi_busy;
   assign handle_busy_o = handle_busy != '0;
@@ -136,7 +134,8 @@ module hvia_via_receive #(
   assign alive_vi_o    = rxa_vi;
 
   hvia_rx_engine #(.W(W)) u_rx_engine (
-      .clk_i, .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i, .rx_valid_i(rx_frame_i.valid),
+      .clk_i(block_clk_i.rx_engine), .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i,
+      .rx_valid_i(rx_frame_i.valid),
       .rx_len_i(rx_frame_i.len), .rx_avail_i(rx_frame_i.avail), .rx_end_i(rx_frame_i.complete),
       .rx_bad_i(rx_frame_i.bad), .rx_raddr_o, .rx_rdata_i, .rx_done_o, .rs_vi_o(rs_vi),
       .rs_valid_i(rs_valid), .rs_stale_i(rs_stale), .rs_chunk_i(rs_chunk), .rs_va_i(rs_va),
@@ -198,11 +197,12 @@ module hvia_via_receive #(
       .stat_receive_naked_o(counts_o[hvia_pkg::CounterReceiveNAKed]),
       .stat_raw_receive_dropped_o(counts_o[hvia_pkg::CounterRawReceiveDropped]),
       .trace_valid_o(receive_trace_o.valid), .trace_event_o(receive_trace_o.code),
-      .trace_vi_o(receive_trace_o.vi), .trace_seq_o(receive_trace_o.seq), .quiet_o(receive_quiet)
+      .trace_vi_o(receive_trace_o.vi), .trace_seq_o(receive_trace_o.seq),
+      .quiet_o(quiet_o.rx_engine)
   );
 
   hvia_receive_store u_receive_store (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.receive_store), .rst_ni,
       .wr_valid_i(store_i.valid), .wr_head_i(store_i.head), .wr_vi_i(store_vi_i),
       .wr_chunk_i(store_i.chunk), .wr_va_i(store_i.va), .wr_pa_i(store_i.pa),
       .wr_handle_i(store_i.handle), .wr_seq_i(store_i.seq), .wr_status_i(store_i.status),
@@ -214,11 +214,12 @@ module hvia_via_receive #(
       .clear_valid_i(cleared_i), .clear_vi_i(cleared_vi_i),
       .stale_start_i(drain_i.stale_start), .stale_busy_o(handle_busy[2]),
       .drain_handle_i(drain_i.handle), .drain_vi_i, .drain_receive_i(drain_i.flush),
-      .vi_busy_o(vi_busy[1]), .quiet_o(store_quiet)
+      .vi_busy_o(vi_busy[1]), .quiet_o(quiet_o.receive_store)
   );
 
   hvia_acknowledge u_acknowledge (
-      .clk_i, .rst_ni, .rxa_valid_i(rxa_valid), .rxa_ready_o(rxa_ready), .rxa_op_i(rxa_op),
+      .clk_i(block_clk_i.acknowledge), .rst_ni, .rxa_valid_i(rxa_valid), .rxa_ready_o(rxa_ready),
+      .rxa_op_i(rxa_op),
       .rxa_vi_i(rxa_vi), .rxa_number_i(rxa_number), .rxa_code_i(rxa_code),
       .nak_sent_vi_i(nak_sent_vi), .nak_sent_o(nak_sent), .nak_valid_i(nak_i.valid),
       .nak_ready_o(nak_ready_o), .nak_vi_i(nak_vi_i), .nak_number_i(nak_i.number),
@@ -226,7 +227,7 @@ module hvia_via_receive #(
       .ack_vi_o(acknowledge_vi_o), .ack_number_o(acknowledge_o.number),
       .ack_code_o(acknowledge_o.code), .init_valid_i(init_i.valid && init_ready_o), .init_vi_i,
       .clear_valid_i(cleared_i), .clear_vi_i(cleared_vi_i),
-      .stat_nak_sent_o(counts_o[hvia_pkg::CounterNAKSent]), .quiet_o(acknowledge_quiet)
+      .stat_nak_sent_o(counts_o[hvia_pkg::CounterNAKSent]), .quiet_o(quiet_o.acknowledge)
   );
 
   logic       done_valid;
@@ -234,7 +235,7 @@ module hvia_via_receive #(
   logic [7:0] done_index;
 
   hvia_completion #(.W(W)) u_completion (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.completion), .rst_ni,
       .cpl_valid_i({ledger_cpl_i.valid, transmit_cpl_i.valid, fetch_cpl_i.valid, cpl.valid}),
       .cpl_ready_o({ledger_cpl_ready_o, transmit_cpl_ready_o, fetch_cpl_ready_o, cpl_ready}),
       .cpl_vi_i({ledger_cpl_vi_i, transmit_cpl_vi_i, fetch_cpl_vi_i, cpl_vi}),
@@ -273,22 +274,20 @@ module hvia_via_receive #(
       .stat_completion_queue_overrun_o(counts_o[hvia_pkg::CounterCompletionQueueOverrun]),
       .trace_valid_o(completion_trace_o.valid), .trace_event_o(completion_trace_o.code),
       .trace_vi_o(completion_trace_o.vi), .trace_seq_o(completion_trace_o.seq),
-      .quiet_o(completion_quiet)
+      .quiet_o(quiet_o.completion)
   );
 
   hvia_notify u_notify (
-      .clk_i, .rst_ni,
+      .clk_i(block_clk_i.notify), .rst_ni,
       .done_valid_i(done_valid), .done_kind_i(done_kind), .done_index_i(done_index),
       .arm_valid_i(arm_i.valid), .arm_kind_i(arm_i.kind), .arm_index_i(arm_i.index),
       .info_read_i, .info_data_o, .irq_notify_o, .stat_notify_o(counts_o[hvia_pkg::CounterNotify]),
-      .quiet_o(notify_quiet)
+      .quiet_o(quiet_o.notify)
   );
 
   // Counters of other blocks
   assign {counts_o[127:63], counts_o[61:56], counts_o[52:51], counts_o[49:48], counts_o[31:23],
       counts_o[19:16], counts_o[12], counts_o[9:0]} = '0;
 
-  assign quiet_o = receive_quiet && store_quiet && acknowledge_quiet && completion_quiet &&
-                   notify_quiet;
 
 endmodule

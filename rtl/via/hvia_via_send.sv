@@ -5,7 +5,7 @@
 module hvia_via_send #(
     parameter int unsigned W = 32
 ) (
-    input  logic clk_i,
+    input  hvia_types_pkg::send_blocks_t block_clk_i,
     input  logic rst_ni,
     input  logic [47:0] timebase_i,
     input  logic [47:0] mac_i,
@@ -123,20 +123,20 @@ module hvia_via_send #(
     output hvia_types_pkg::trace_t transmit_trace_o,
     output hvia_types_pkg::trace_t ledger_trace_o,
     output logic [47:0] next_deadline_o,
-    output logic quiet_o
+    output hvia_types_pkg::send_blocks_t quiet_o
 );
 
   logic                 db_valid, db_ready, db_receive;
   hvia_params_pkg::vi_t db_vi;
   logic [63:0]          db_va;
   logic [31:0]          db_handle;
-  logic                 doorbell_quiet, queue_quiet, fetch_quiet, transmit_quiet, ledger_quiet;
   logic [3:0]           handle_busy, vi_busy;
   assign handle_busy_o = handle_busy != '0;
   assign vi_busy_o     = vi_busy != '0;
 
   hvia_doorbell u_doorbell (
-      .clk_i, .rst_ni, .enable_i, .live_i, .forget_valid_i(forget_i), .forget_vi_i,
+      .clk_i(block_clk_i.doorbell), .rst_ni, .enable_i, .live_i, .forget_valid_i(forget_i),
+      .forget_vi_i,
       .db_wvalid_i(doorbell_i.valid), .db_wready_o(doorbell_ready_o), .db_waddr_i(doorbell_i.addr),
       .db_wdata_i(doorbell_i.data), .db_wbe_i(doorbell_i.be), .db_valid_o(db_valid),
       .db_ready_i(db_ready), .db_receive_o(db_receive), .db_vi_o(db_vi), .db_va_o(db_va),
@@ -148,7 +148,7 @@ module hvia_via_send #(
       .stat_doorbell_malformed_o(counts_o[hvia_pkg::CounterDoorbellMalformed]),
       .trace_valid_o(doorbell_trace_o.valid), .trace_event_o(doorbell_trace_o.code),
       .trace_vi_o(doorbell_trace_o.vi), .trace_seq_o(doorbell_trace_o.seq),
-      .quiet_o(doorbell_quiet)
+      .quiet_o(quiet_o.doorbell)
   );
 
   logic                 take_valid, take_ready, take_receive, take_more, send_space;
@@ -168,7 +168,7 @@ module hvia_via_send #(
   assign queue_error_o.code = hvia_pkg::AsyncErrorVIOverrun;
 
   hvia_work_queue #(.DepthLog2(hvia_params_pkg::QueueDepthLog2)) u_work_queue (
-      .clk_i, .rst_ni, .on_arrival_i(fetch_on_arrival_i), .live_i,
+      .clk_i(block_clk_i.work_queue), .rst_ni, .on_arrival_i(fetch_on_arrival_i), .live_i,
       .db_valid_i(db_valid), .db_ready_o(db_ready), .db_receive_i(db_receive), .db_vi_i(db_vi),
       .db_va_i(db_va), .db_handle_i(db_handle),
       .send_hold_i(send_hold),
@@ -187,7 +187,8 @@ module hvia_via_send #(
       .clear_valid_i(clear_i), .clear_ready_o, .clear_vi_i,
       .drain_vi_i, .drain_receive_i(drain_i.flush), .vi_busy_o(vi_busy[0]),
       .overrun_valid_o(queue_error_o.valid), .overrun_vi_o(queue_error_o.vi),
-      .stat_doorbell_overrun_o(counts_o[hvia_pkg::CounterDoorbellOverrun]), .quiet_o(queue_quiet)
+      .stat_doorbell_overrun_o(counts_o[hvia_pkg::CounterDoorbellOverrun]),
+      .quiet_o(quiet_o.work_queue)
   );
 
   logic                 txc_valid, txc_ready, txc_done, txc_err;
@@ -204,7 +205,8 @@ module hvia_via_send #(
   assign fetch_cpl_o.length = 32'd0;
 
   hvia_descriptor_fetch #(.W(W)) u_descriptor_fetch (
-      .clk_i, .rst_ni, .take_valid_i(take_valid), .take_ready_o(take_ready),
+      .clk_i(block_clk_i.descriptor_fetch), .rst_ni, .take_valid_i(take_valid),
+      .take_ready_o(take_ready),
       .take_receive_i(take_receive), .take_vi_i(take_vi), .take_va_i(take_va),
       .take_handle_i(take_handle), .take_more_i(take_more), .take_seq_i(take_seq),
       .send_space_o(send_space), .link_valid_o(link_valid), .link_ready_i(link_ready),
@@ -241,7 +243,8 @@ module hvia_via_send #(
       .stat_descriptor_bad_o(counts_o[hvia_pkg::CounterDescriptorBad]),
       .stat_descriptor_segments_o(counts_o[hvia_pkg::CounterDescriptorSegments]),
       .trace_valid_o(fetch_trace_o.valid), .trace_event_o(fetch_trace_o.code),
-      .trace_vi_o(fetch_trace_o.vi), .trace_seq_o(fetch_trace_o.seq), .quiet_o(fetch_quiet)
+      .trace_vi_o(fetch_trace_o.vi), .trace_seq_o(fetch_trace_o.seq),
+      .quiet_o(quiet_o.descriptor_fetch)
   );
 
   // Messages of reliable VIs, between tx_engine and send_ledger
@@ -262,7 +265,7 @@ module hvia_via_send #(
   logic [1:0]           job_operation;
 
   hvia_tx_engine #(.W(W)) u_tx_engine (
-      .clk_i, .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i,
+      .clk_i(block_clk_i.tx_engine), .rst_ni, .mac_i, .no_overlap_i, .short_bursts_i,
       .desc_valid_i(desc_valid), .desc_ready_o(desc_ready), .desc_vi_i(desc_vi),
       .desc_seq_i(desc_seq), .desc_va_i(desc_va), .desc_pa_i(desc_pa), .desc_handle_i(desc_handle),
       .desc_chunk_i(desc_chunk), .desc_status_i(desc_status), .desc_unreachable_i(desc_unreachable),
@@ -315,11 +318,11 @@ module hvia_via_send #(
       .stat_transmit_acknowledge_o(counts_o[hvia_pkg::CounterTransmitAcknowledge]),
       .trace_valid_o(transmit_trace_o.valid), .trace_event_o(transmit_trace_o.code),
       .trace_vi_o(transmit_trace_o.vi), .trace_seq_o(transmit_trace_o.seq),
-      .quiet_o(transmit_quiet)
+      .quiet_o(quiet_o.tx_engine)
   );
 
   hvia_send_ledger u_send_ledger (
-      .clk_i, .rst_ni, .timebase_i,
+      .clk_i(block_clk_i.send_ledger), .rst_ni, .timebase_i,
       .led_init_valid_i(ledger_init_valid_i), .led_init_ready_o(ledger_init_ready_o),
       .seq_init_vi_i(init_vi_i), .tx_seq_init_value_i(init_i.value),
       .seq_init_transport_i(transport_i),
@@ -363,13 +366,12 @@ module hvia_via_send #(
       .stat_read_response_o(counts_o[hvia_pkg::CounterReadResponse]),
       .trace_valid_o(ledger_trace_o.valid), .trace_event_o(ledger_trace_o.code),
       .trace_vi_o(ledger_trace_o.vi), .trace_seq_o(ledger_trace_o.seq),
-      .next_deadline_o, .quiet_o(ledger_quiet)
+      .next_deadline_o, .quiet_o(quiet_o.send_ledger)
   );
 
   // Counters of other blocks
   assign {counts_o[127:64], counts_o[62], counts_o[58:32], counts_o[29:24], counts_o[22:20],
       counts_o[15:13], counts_o[11:10], counts_o[7:4]} = '0;
 
-  assign quiet_o = doorbell_quiet && queue_quiet && fetch_quiet && transmit_quiet && ledger_quiet;
 
 endmodule

@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
 #include <type_traits>
 #include <utility>
 
 #include "Vcard_socket.h"
-#include "gtkwave/fstapi.h"
 #include "sim/gen/hvia_layout.h"
-#include "sim/model/big_endian.h"
 #include "sim/model/ethernet_fcs.h"
 #include "verilated.h"
-#include "verilated_fst_c.h"
 
 namespace hvia::fabric {
 
@@ -38,27 +34,6 @@ Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
 
 bool IsRead(HostCommand::Kind kind) { return kind == HostCommand::kMemoryRead || kind == HostCommand::kConfigRead; }
 bool IsConfig(uint32_t address) { return address - kPciConfigBase < kPciConfigSize; }
-
-// The FST writer does not report write errors. A file is complete if its blocks (a type and a
-// big-endian length each) end at the end of the file and include header, geometry and hierarchy.
-bool IsWave(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const int64_t end = file.tellg();
-  bool header = false, geometry = false, hierarchy = false;
-  int64_t at = 0;
-  while (file && at < end) {
-    uint8_t block[9];
-    file.seekg(at);
-    if (!file.read(reinterpret_cast<char*>(block), sizeof block)) return false;
-    const uint64_t length = GetBig(block + 1, 8);
-    if (length < 8 || length > static_cast<uint64_t>(end - at - 1)) return false;
-    header |= block[0] == FST_BL_HDR;
-    geometry |= block[0] == FST_BL_GEOM;
-    hierarchy |= block[0] == FST_BL_HIER || block[0] == FST_BL_HIER_LZ4 || block[0] == FST_BL_HIER_LZ4DUO;
-    at += 1 + static_cast<int64_t>(length);
-  }
-  return header && geometry && hierarchy && at == end;
-}
 
 PciPins Lines(uint64_t ad, uint8_t cbe_n, uint16_t high) {
   PciPins p;
@@ -87,45 +62,19 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   context_->randReset(2);
   // Verilator takes 31 bits, and 0 means a random seed.
   context_->randSeed(static_cast<int>((s.seed * 2654435761u + static_cast<uint64_t>(s.index)) % 0x7ffffffe) + 1);
-  context_->traceEverOn(!options.wave.empty());
+  context_->traceEverOn(QuietCheck::kAvailable || !options.wave.empty());
   context_->assertOn(false);
   top_ = std::make_unique<Vcard_socket>(context_.get(), "board");
-  if (!options.wave.empty()) {
-    wave_ = std::make_unique<VerilatedFstC>();
-    wave_->set_time_unit("1ps");
-    wave_->set_time_resolution("1ps");
-    top_->trace(wave_.get(), 99);
-    wave_->open(options.wave.c_str());
-    if (!wave_->isOpen()) throw OutputError("wave file " + options.wave + ": cannot be written");
-    FlushWave();
-  }
-}
-
-// The writer hides a failed write. When it closes, it maps its files, and a file that is too short
-// kills this process. So it stays open after a failure.
-void CardNode::FlushWave() {
-  if (std::fflush(nullptr) == 0) return;
-  (void)wave_.release();
-  IncompleteWave();
-}
-
-void CardNode::IncompleteWave() {
-  std::remove((options_.wave + ".hier").c_str());
-  throw OutputError("wave file " + options_.wave + ": cannot be written completely (is the disk full?)");
+  if (!options.wave.empty()) wave_ = std::make_unique<Wave>(top_.get(), options.wave);
+  if (QuietCheck::kAvailable) quiet_check_ = std::make_unique<QuietCheck>(top_.get());
 }
 
 void CardNode::Finish() {
-  if (!wave_) return;
-  FlushWave();
-  wave_->close();
+  if (wave_) wave_->Finish();
   wave_.reset();
-  if (!IsWave(options_.wave)) IncompleteWave();
 }
 
-CardNode::~CardNode() {
-  if (wave_) wave_->close();
-  top_->final();
-}
+CardNode::~CardNode() { top_->final(); }
 
 Time CardNode::BootSpan() const {
   // Rounded up to a multiple of the system clock's period, so that edges lie at such multiples.
@@ -151,6 +100,7 @@ void CardNode::Boot(Time start) {
   });
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
+  top_->block_clk_i = 0;
   // RST# falls before the first clock. Until then flip-flops hold noise; only the time has a value.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
@@ -223,7 +173,7 @@ void CardNode::Evaluate() {
 }
 
 void CardNode::Dump(Time t) {
-  if (wave_) wave_->dump(static_cast<uint64_t>(t - origin_));
+  if (wave_) wave_->Dump(static_cast<uint64_t>(t - origin_));
 }
 
 // One evaluation handles all clocks that rise at t, because its cost hardly depends on the number
@@ -259,8 +209,13 @@ void CardNode::Step(Time t) {
   top_->time_load_i = 0;
   if (system) {
     BeforeSystemEdge(t);
+    if (quiet_check_ && !Unconfigured()) {
+      const std::string changed = quiet_check_->Clock(edges_);
+      if (!changed.empty()) s_.fabric->Fault(s_.index, "at " + std::to_string(t) + " ps the clock of a quiet block changed" + changed);
+    }
     ++top_->timebase_i;
     top_->clk_i = 1;
+    top_->block_clk_i = BlockClocks();
     ++edges_;
   }
   if (sdram) {
@@ -277,6 +232,7 @@ void CardNode::Step(Time t) {
   Evaluate();
   Dump(t);
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
+  top_->block_clk_i = 0;
 
   if (system) AfterSystemEdge(t);
   if (mac) AfterMacEdge(t);
@@ -286,6 +242,12 @@ void CardNode::Step(Time t) {
   }
   if (system) TakeTrace();
   if (system || mac) CheckModels(t);
+}
+
+// A quiet block would change nothing at its clock, so it gets none. Before t = 0 each gets all.
+uint32_t CardNode::BlockClocks() const {
+  const bool all = !options_.skip_quiet || Unconfigured() || now_ < 0;
+  return all ? UINT32_MAX : ~top_->block_quiet_o;
 }
 
 void CardNode::CatchUp(Time t) {

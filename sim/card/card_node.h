@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "sim/card/quiet_check.h"
+#include "sim/card/wave.h"
 #include "sim/fabric/host_memory.h"
 #include "sim/fabric/node.h"
 #include "sim/fabric/recorder.h"
@@ -18,7 +20,6 @@
 
 class Vcard_socket;
 class VerilatedContext;
-class VerilatedFstC;
 
 namespace hvia::fabric {
 
@@ -52,9 +53,6 @@ class CardNode : public Node {
   uint64_t Edges() const { return edges_; }
 
  private:
-  // Flushes the FST file. Throws OutputError if data is missing.
-  void FlushWave();
-  [[noreturn]] void IncompleteWave();
   // A clock: edges at origin + phase + n * period.
   struct Clock {
     Time period = 0;
@@ -88,6 +86,8 @@ class CardNode : public Node {
   void DriveMac(const PciDrive& chip);
   void LoadSystem();
   void LoadMac(const PciDrive& chip);
+  // The blocks' clocks at a system edge.
+  uint32_t BlockClocks() const;
   // Evaluates the Verilated model.
   void Evaluate();
   void TakeResults(Time t);
@@ -122,7 +122,8 @@ class CardNode : public Node {
   const CardOptions options_;
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<Vcard_socket> top_;
-  std::unique_ptr<VerilatedFstC> wave_;
+  std::unique_ptr<Wave> wave_;
+  std::unique_ptr<QuietCheck> quiet_check_;
 
   PciBus bus_;
   HostBridge bridge_;

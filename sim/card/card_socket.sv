@@ -12,6 +12,8 @@ module card_socket #(
     parameter int unsigned W = 32
 ) (
     input  logic           clk_i,
+    // A bit per block of the board, and those above unused: their clocks, and that they are quiet
+    input  logic [31:0]    block_clk_i,
     input  logic           rst_ni,
     input  logic           sd_clk_i,
     input  logic           mac_clk_i,
@@ -79,6 +81,7 @@ module card_socket #(
     output logic [47:0]    trace_time_o,
 
     output logic           quiet_o,
+    output logic [31:0]    block_quiet_o,
     output logic           sd_quiet_o,
     output logic           mac_quiet_o,
     output logic [47:0]    next_deadline_o,
@@ -128,9 +131,13 @@ module card_socket #(
       .ad_o(mb_ad_o), .cbe_n_o(mb_cbe_n_o), .high_o(mb_high_o)
   );
 
+  hvia_types_pkg::blocks_t block_quiet;
+  assign block_quiet_o = ~32'(~block_quiet);
+
   // Named after its module, so that a mutant finds the straps from any level below.
   hvia_board #(.W(W)) hvia_board (
-      .clk_i, .rst_ni, .sd_clk_i, .mac_clk_i, .timebase_i(timebase_q),
+      .clk_i, .block_clk_i(block_clk_i[$bits(block_quiet)-1:0]), .rst_ni, .sd_clk_i, .mac_clk_i,
+      .timebase_i(timebase_q),
       .sd_timebase_i(sd_timebase_q), .strap_i, .req_n_o(card_req_n_o), .gnt_n_i(gnt_n_q),
       .idsel_i(idsel_q), .inta_n_o,
       .ad_i(bus_ad_o), .ad_o(card_ad_o), .ad_oe(card_oe_o[6]),
@@ -164,7 +171,8 @@ module card_socket #(
       .mb_ack64_n_i(mb_high_o[9]), .mb_ack64_n_o(mb_card_high_o[9]),
       .mb_ack64_n_oe(mb_card_oe_o[9]),
       .trace_valid_o, .trace_event_o, .trace_vi_o, .trace_seq_o, .trace_time_o,
-      .quiet_o, .sd_quiet_o, .mac_quiet_o, .next_deadline_o, .sd_next_deadline_o, .ready_o
+      .quiet_o, .block_quiet_o(block_quiet), .sd_quiet_o, .mac_quiet_o, .next_deadline_o,
+      .sd_next_deadline_o, .ready_o
   );
 
 endmodule

@@ -48,7 +48,7 @@ func (s Spec) ForProfile(name string) (Spec, error) {
 		s.RTL[i] = filepath.Join(dir, profile.SVFile)
 	}
 	s.Headers = append(slices.Clone(s.Headers), filepath.Join(dir, profile.CppFile))
-	s.Extra = append(slices.Clone(s.Extra), "-CFLAGS", "-iquote "+filepath.Join(root, dir))
+	s.Quoted = append(slices.Clone(s.Quoted), dir)
 	return s, nil
 }
 

@@ -17,7 +17,7 @@ import (
 func TestForProfile(t *testing.T) {
 	spec := verilate.Spec{
 		Name: "program", Top: "top", RTL: []string{"rtl/gen/hvia_pkg.sv", profile.SVFile, "rtl/host/hvia_host_arbiter.sv"},
-		Cpp: []string{"sim/model/pci_bus.cc"}, Headers: []string{"sim/gen/*.h"}, Extra: []string{"--x"},
+		Cpp: []string{"sim/model/pci_bus.cc"}, Headers: []string{"sim/gen/*.h"}, Quoted: []string{"x"},
 	}
 	for _, name := range []string{"", params.Base} {
 		same, err := spec.ForProfile(name)
@@ -49,7 +49,7 @@ func TestForProfile(t *testing.T) {
 	}
 	// ForProfile does not change its input, and the two are different builds.
 	require.Equal(t, profile.SVFile, spec.RTL[1])
-	require.Len(t, spec.Extra, 1)
+	require.Len(t, spec.Quoted, 1)
 	base, _, err := verilate.Cached(spec)
 	require.NoError(t, err)
 	fast, _, err := verilate.Cached(other)

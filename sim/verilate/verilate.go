@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sort"
 	"strconv"
@@ -24,9 +25,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// ErrNoVerilator is returned when the verilator program is not on PATH.
-var ErrNoVerilator = errors.New("verilator not found on PATH: install it (Debian, Ubuntu: apt-get install verilator g++ make) or run 'make setup'")
 
 // ErrPath is returned for a checkout at a path that make cannot work with.
 var ErrPath = errors.New("make cannot build at this path")
@@ -55,12 +53,14 @@ type Spec struct {
 	Params  map[string]string // top-level parameters (-G)
 	Defines []string          // C++ preprocessor definitions, without -D
 	Mutants []Mutant
-	Trace   bool     // compile with FST tracing (--trace-fst), free while off at run time
-	NoCheck bool     // leave assertions out (--no-assert)
-	Extra   []string // further Verilator arguments
-	Libs    []string // further linker arguments
-	Netlist bool     // build the netlist that Yosys makes of the RTL, without the checkers, which use names that it lacks
-	Objects bool     // keep the object files, so that a change of one C++ file compiles one file
+	Trace   bool         // compile with FST tracing (--trace-fst), free while off at run time
+	Signals bool         // the model can dump its signals (--trace)
+	NoCheck bool         // leave assertions out (--no-assert)
+	Quoted  []string     // folders in which C++ looks first for quoted includes
+	Libs    []string     // further linker arguments
+	Netlist bool         // build the netlist that Yosys makes of the RTL, without the checkers, which use names that it lacks
+	Objects bool         // keep the object files, so that a change of one C++ file compiles one file
+	Stage   func(string) // receives what a build does at the moment
 }
 
 // Root finds the module's root by walking up from the working directory.
@@ -87,9 +87,9 @@ func Cached(spec Spec) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	verilator, err := exec.LookPath("verilator")
+	verilator, err := Find(root)
 	if err != nil {
-		return "", false, ErrNoVerilator
+		return "", false, fmt.Errorf("verilate: %w", err)
 	}
 	sum, err := spec.hash(root, verilator)
 	if err != nil {
@@ -123,9 +123,9 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	verilator, err := exec.LookPath("verilator")
+	verilator, err := Find(root)
 	if err != nil {
-		return "", ErrNoVerilator
+		return "", fmt.Errorf("verilate: %w", err)
 	}
 	if err := CheckPath(root); err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	return program, nil
 }
 
-func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
+func build(ctx context.Context, root string, verilator Tool, dir string, spec Spec) error {
 	tmp := dir + ".tmp"
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
@@ -183,7 +183,7 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	}
 	objects := filepath.Join(tmp, "obj")
 	if spec.Objects && len(spec.Mutants) == 0 {
-		objects = filepath.Join(filepath.Dir(dir), "objects-"+spec.Name)
+		objects = filepath.Join(filepath.Dir(dir), "objects-"+spec.Name+"-"+strings.Fields(verilator.Version)[0])
 		unlock, err := lock(objects + ".lock")
 		if err != nil {
 			return err
@@ -199,21 +199,40 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 			}
 		}()
 	}
-	cflags := "-std=c++17 -O2 -I" + root + flags(" -D", spec.Defines)
-	runtime, err := spec.runtime(root, verilator, cflags)
-	if err != nil {
+	cflags := "-std=c++17 -O2 -MP" + flags(" -D", spec.Defines)
+	kept := spec.runtime(root, verilator, cflags)
+	if err := copyObjects(kept, objects); err != nil {
 		return err
 	}
-	if err := copyObjects(runtime, objects); err != nil {
-		return err
+	// Relative paths, so that a program does not depend on the checkout's place.
+	below := func(base string, files ...string) (list []string) {
+		for _, f := range files {
+			rel, err := filepath.Rel(base, f)
+			if err != nil {
+				panic(err) // all are absolute
+			}
+			list = append(list, rel)
+		}
+		return list
 	}
-	cmd := exec.CommandContext(ctx, verilator, spec.arguments(root, objects, filepath.Join(tmp, spec.Name), cflags, rtl)...)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+	cflags += " -I" + below(objects, root)[0]
+	for _, dir := range spec.Quoted {
+		cflags += " -iquote " + below(objects, filepath.Join(root, dir))[0]
+	}
+	arguments := slices.Concat(spec.arguments(below(root, objects)[0], below(objects, filepath.Join(tmp, spec.Name))[0], cflags), below(root, rtl...))
+	for _, f := range spec.Cpp {
+		arguments = append(arguments, below(objects, filepath.Join(root, f))...)
+	}
+	spec.stage("translating the RTL with Verilator %s", verilator.Version)
+	cmd := exec.CommandContext(ctx, verilator.Path, arguments...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), verilator.env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("top %s: %w\n%s", spec.Top, err, tail(out, 8000))
 	}
-	if err := keepObjects(objects, runtime); err != nil {
+	if err := spec.compile(ctx, objects, verilator); err != nil {
+		return err
+	}
+	if err := keepObjects(objects, kept); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
@@ -225,19 +244,20 @@ func build(ctx context.Context, root, verilator, dir string, spec Spec) error {
 	return os.Rename(tmp, dir)
 }
 
-func (s Spec) arguments(root, objects, program, cflags string, rtl []string) []string {
+func (s Spec) arguments(objects, program, cflags string) []string {
 	args := []string{
-		"--cc", "--exe", "--build", "-j", "2", "-sv", "-Wall", "-Wno-fatal",
+		"--cc", "--exe", "-sv", "-Wall", "-Wno-fatal",
 		"--x-assign", "unique", "--x-initial", "unique", "-O3",
 		"--top-module", s.Top, "--Mdir", objects, "-o", program,
 		"-CFLAGS", cflags,
-		// Construction and tracing run rarely. The rest is the inner loop.
-		"-MAKEFLAGS", makeFlags,
 	}
 	if s.NoCheck {
 		args = append(args, "--no-assert")
 	} else {
 		args = append(args, "--assert")
+	}
+	if s.Signals {
+		args = append(args, "--trace", "--trace-max-array", "256")
 	}
 	if s.Trace {
 		args = append(args, "--trace-fst", "--trace-structs")
@@ -248,26 +268,61 @@ func (s Spec) arguments(root, objects, program, cflags string, rtl []string) []s
 	for _, l := range s.Libs {
 		args = append(args, "-LDFLAGS", l)
 	}
-	args = append(args, s.Extra...)
-	args = append(args, rtl...)
-	for _, f := range s.Cpp {
-		args = append(args, filepath.Join(root, f))
-	}
 	return args
 }
 
+// compile runs the make file that Verilator has written.
+func (s Spec) compile(ctx context.Context, objects string, verilator Tool) error {
+	args := append(strings.Fields(makeFlags+" "+verilator.make), "-C", objects, "-f", "V"+s.Top+".mk", "-j", strconv.Itoa(runtime.NumCPU()))
+	run := func(w io.Writer, more ...string) error {
+		cmd := exec.CommandContext(ctx, "make", append(args, more...)...)
+		cmd.Env = append(os.Environ(), verilator.env...)
+		cmd.Stdout, cmd.Stderr = w, w
+		return cmd.Run()
+	}
+	var plan, out compilations
+	if err := run(&plan, "-n"); err != nil {
+		return fmt.Errorf("top %s: make -n: %w\n%s", s.Top, err, tail(plan.text, 8000))
+	}
+	out.began = func() { s.stage("compiling C++, file %d of %d", out.files, plan.files) }
+	if err := run(&out); err != nil {
+		return fmt.Errorf("top %s: %w\n%s", s.Top, err, tail(out.text, 8000))
+	}
+	return nil
+}
+
+// compilations counts the compiler runs in make's output.
+type compilations struct {
+	text  []byte
+	files int
+	began func()
+}
+
+func (c *compilations) Write(b []byte) (int, error) {
+	before := c.files
+	c.text = append(c.text, b...)
+	c.files = bytes.Count(c.text, []byte(" -c "))
+	if c.began != nil && c.files > before {
+		c.began()
+	}
+	return len(b), nil
+}
+
+func (s Spec) stage(format string, arguments ...any) {
+	if s.Stage != nil {
+		s.Stage(fmt.Sprintf(format, arguments...))
+	}
+}
+
+// The model is the inner loop. Construction and tracing run rarely.
 const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 
 // runtime returns the folder for the object files of Verilator's runtime with
 // these flags. They take half of a unit test's compile time and are the same
 // for all.
-func (s Spec) runtime(root, verilator, cflags string) (string, error) {
-	version, err := exec.Command(verilator, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", verilator, err)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", version, cflags, makeFlags, s.Trace))
-	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8])), nil
+func (s Spec) runtime(root string, verilator Tool, cflags string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", verilator.Version, cflags, makeFlags, s.Trace))
+	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8]))
 }
 
 // copyObjects copies kept object files into a build's folder, where make sees
@@ -323,12 +378,9 @@ func keepObjects(from, to string) error {
 	return nil
 }
 
-func (s Spec) hash(root, verilator string) (string, error) {
+func (s Spec) hash(root string, verilator Tool) (string, error) {
 	h := sha256.New()
-	version, err := exec.Command(verilator, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("verilate: %s --version: %w", verilator, err)
-	}
+	s.Stage = nil
 	if s.Netlist {
 		yosys, err := yosysVersion()
 		if err != nil {
@@ -338,13 +390,13 @@ func (s Spec) hash(root, verilator string) (string, error) {
 	}
 	headers := slices.Clone(s.Headers)
 	s.Headers = nil
-	fmt.Fprintf(h, "%s\n%s\n%+v\n", version, root, s)
+	fmt.Fprintf(h, "%s\n%+v\n", verilator.Version, s)
 	found, err := globs(root, headers)
 	if err != nil {
 		return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
 	files := slices.Concat(s.RTL, s.Cpp, found)
-	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go", "sim/verilate/netlist.go"}
+	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go", "sim/verilate/netlist.go", "sim/verilate/tool.go"}
 	for _, f := range append(files, self...) {
 		if err := hashFile(h, root, f); err != nil {
 			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)

@@ -27,9 +27,9 @@ func experiments() cli.Experiments {
 		ServePeer:      reproduce.ServePeer,
 		Demo:           demo.Run,
 		Conform:        conformance.Conform,
-		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Simulator(ctx) },
-		SimulatorBuilt: sim.SimulatorBuilt,
-		BuildProfile:   func(ctx context.Context, profile string) (string, error) { return sim.ProfileSimulator(ctx, profile) },
+		BuildSimulator: func(ctx context.Context) (string, error) { return sim.Build{}.Program(ctx) },
+		SimulatorBuilt: sim.Build{}.Built,
+		BuildFabric:    func(ctx context.Context, c sim.Config) (string, error) { return c.Build().Program(ctx) },
 		Fabrics: cli.Fabrics{
 			Start: func(ctx context.Context, c service.Config) (cli.RunningFabric, error) {
 				s, err := service.Start(ctx, c)

@@ -26,7 +26,7 @@ func WrongByteSimulator(t *testing.T) string {
 	if !mutants.All() {
 		t.Skip("builds a simulator with an injected bug: make mutants")
 	}
-	program, err := sim.Simulator(t.Context(), wrongByte)
+	program, err := sim.Build{Mutants: []verilate.Mutant{wrongByte}}.Program(t.Context())
 	require.NoError(t, err)
 	return program
 }

@@ -903,14 +903,11 @@ module hvia_gec #(
   logic unused_ack64;
   assign unused_ack64 = mb_ack64_n_i;
 
-  // The receive engine's reads change a register here, but the engine is not quiescent then.
+  // While a received frame is here, each clock reads a word of it.
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
-                   enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled &
-                       error_dst_quiet &
-                   overdue_src_quiet &
-                   use_dst_quiet & ~tx_write & ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) &
-                       ~rx_done_i &
-                   core_live;
+      enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled &
+      error_dst_quiet & overdue_src_quiet & use_dst_quiet & ~tx_write &
+      ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) & ~rx_valid_o & ~rx_done_i & core_live;
   assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet &
       rx_free_dst_quiet &
                        enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet &

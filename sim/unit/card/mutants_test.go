@@ -110,7 +110,7 @@ var plantedFaults = []plantedFault{
 }
 
 // quietHole makes a card report that it is idle while it works.
-var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = host_quiet &&", New: "assign idle    = (FAULT && att_ready) || host_quiet &&"}
+var quietHole = verilate.Mutant{File: "rtl/top/hvia_core.sv", Old: "assign idle    = &{", New: "assign idle    = (FAULT && att_ready) || &{"}
 
 func faultyCard(t *testing.T) string {
 	t.Helper()
@@ -125,7 +125,7 @@ func faultyCard(t *testing.T) string {
 		add(i, f.edits...)
 	}
 	add(len(plantedFaults), quietHole)
-	program, err := sim.Simulator(context.Background(), mutants...)
+	program, err := sim.Build{Mutants: mutants}.Program(context.Background())
 	require.NoError(t, err)
 	return program
 }

@@ -63,7 +63,7 @@ func TestPlantedFaults(t *testing.T) {
 			mutants = append(mutants, e)
 		}
 	}
-	program, err := sim.Simulator(context.Background(), mutants...)
+	program, err := sim.Build{Mutants: mutants}.Program(context.Background())
 	require.NoError(t, err)
 	const strikes = 60
 	// Without a bug it passes.

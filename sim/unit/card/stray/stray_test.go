@@ -93,7 +93,7 @@ func TestStrayAccessStopsTheRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	program, err := sim.Simulator(ctx, mutants...)
+	program, err := sim.Build{Mutants: mutants}.Program(ctx)
 	require.NoError(t, err)
 	require.NoError(t, write(ctx, program, 0), "both faults are switched off")
 	for _, tt := range tests {

@@ -173,7 +173,7 @@ func TestRegisterPrices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs the simulator with the card")
 	}
-	program, err := sim.Simulator(t.Context())
+	program, err := sim.Build{}.Program(t.Context())
 	require.NoError(t, err)
 	spans := map[string][]host.Time{}
 	for _, kind := range []string{"card", "nic"} {

@@ -20,12 +20,6 @@ func (a *app) build() *cobra.Command {
 			if err := needCheckout(); err != nil {
 				return err
 			}
-			// A build takes minutes without other output.
-			if a.SimulatorBuilt != nil && !a.quiet {
-				if _, built, err := a.SimulatorBuilt(); err == nil && !built {
-					fmt.Fprintln(a.Stderr, "build: compiling the simulator, once for these sources, which takes half a minute to some minutes")
-				}
-			}
 			path, err := a.BuildSimulator(cmd.Context())
 			if err != nil {
 				return err

@@ -66,8 +66,8 @@ type Experiments struct {
 
 	// Fabrics run for programs of many processes.
 	Fabrics Fabrics
-	// BuildProfile compiles the simulator of a profile and returns its path.
-	BuildProfile func(ctx context.Context, profile string) (string, error)
+	// BuildFabric compiles a fabric's simulator and returns its path.
+	BuildFabric func(ctx context.Context, c sim.Config) (string, error)
 
 	// BuildSimulator compiles the simulator and returns its path.
 	BuildSimulator func(context.Context) (string, error)
@@ -186,7 +186,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if version {
-			return a.printVersion(cmd.Context(), false)
+			return a.printVersion(false)
 		}
 		if len(args) == 0 {
 			return &usageError{"hvia", errors.New("no command given")}
@@ -208,6 +208,9 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
 	root.Flags().BoolVarP(&version, "version", "V", false, "print the version and exit")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if sim.Stages = a.Stderr; a.quiet {
+			sim.Stages = io.Discard
+		}
 		switch a.color {
 		case "auto", "always", "never":
 			return nil

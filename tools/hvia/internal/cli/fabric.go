@@ -85,6 +85,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 	s.flags.StringVar(&c.Fabric.Profile, "profile", c.Fabric.Profile, "the `CARD` and its surroundings")
 	s.flags.Uint64Var(&c.Seed, "seed", c.Seed, "of memory scatter and of the models")
 	wireFaults(s.flags, &c.Fabric.Faults)
+	checkers(s.flags, &c.Fabric.Checkers)
 	addGroups(cmd, f, each, s)
 	cmd.Flags().IntVar(&ready, "ready-fd", 0, "")
 	_ = cmd.Flags().MarkHidden("ready-fd")
@@ -179,7 +180,7 @@ func (a *app) serveFabric(ctx context.Context, c service.Config, ready int) erro
 // terminal, and waits until the service is ready.
 func (a *app) background(ctx context.Context, c service.Config) error {
 	// The build can take minutes, and its progress must show here.
-	if _, err := a.BuildProfile(ctx, c.Fabric.Profile); err != nil {
+	if _, err := a.BuildFabric(ctx, c.Fabric); err != nil {
 		return err
 	}
 	path, err := service.LogPath(c.Name)

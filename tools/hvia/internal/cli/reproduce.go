@@ -50,6 +50,7 @@ is printed is a summary. All of the report is written to the directory that
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
 	wireFaults(s.flags, &cfg.Faults)
+	checkers(s.flags, &cfg.Checkers)
 	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
 	s.flags.IntVar(&cfg.Processes, "processes", cfg.Processes, "1: both hosts in one process; 2: one process each")
 	s.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at the same time (same results)")

@@ -3,13 +3,9 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +41,7 @@ func (a *app) version() *cobra.Command {
 	o.flags.BoolVar(&asJSON, "json", false, "one JSON object on stdout")
 	addGroups(cmd, o)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.printVersion(cmd.Context(), asJSON)
+		return a.printVersion(asJSON)
 	}
 	return cmd
 }
@@ -69,12 +65,14 @@ func newVersionReport() versionReport {
 	return v
 }
 
-func (a *app) printVersion(ctx context.Context, asJSON bool) error {
+func (a *app) printVersion(asJSON bool) error {
 	v := newVersionReport()
-	v.Verilator = verilatorVersion(ctx)
 	root, err := verilate.Root()
 	if err != nil {
 		root = "" // outside of a checkout there is no RTL to hash
+	}
+	if tool, err := verilate.Find(root); err == nil {
+		v.Verilator = tool.Version
 	}
 	// The hashes of layouts and numbers are compiled in, whatever the error.
 	v.Hashes, _ = rig.CollectHashes(root, params.Base)
@@ -99,19 +97,4 @@ func orUnknown(s string) string {
 		return "not found"
 	}
 	return s
-}
-
-// verilatorVersion is empty if Verilator is missing or does not run.
-func verilatorVersion(ctx context.Context) string {
-	path, err := exec.LookPath("verilator")
-	if err != nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimPrefix(strings.TrimSpace(string(out)), "Verilator ")
 }

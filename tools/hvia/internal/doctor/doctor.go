@@ -65,9 +65,11 @@ func Run(ctx context.Context, o Options) []Check {
 		path(o.Root),
 		golang(ctx, o.Root),
 		program(ctx, "verilator", "--version", wantVerilator, Missing, "make setup"),
+		builder(o.Root),
 		program(ctx, "g++", "-dumpfullversion", "9", Missing, "make setup"),
 		program(ctx, "make", "--version", "3", Missing, "make setup"),
-		zlib(ctx),
+		header(ctx, "zlib", "zlib.h, for the FCS of frames", Missing),
+		header(ctx, "lz4", "lz4.h, for waves", Warning),
 		program(ctx, "yosys", "-V", "0.23", Warning, "make setup (only 'make test' and 'make lint' need it)"),
 		memfd(),
 		futex(),
@@ -182,11 +184,25 @@ func AtLeast(have, want string) bool {
 	return true
 }
 
-// zlib checks for the library that compresses the simulator's waves.
-func zlib(ctx context.Context) Check {
-	c := Check{Name: "zlib", Want: "zlib.h, for waves", Status: OK, Found: "zlib.h"}
+// builder looks for the Verilator that builds simulators.
+func builder(root string) Check {
+	c := Check{Name: "builder", Want: "the Verilator that tools/requirements.txt pins: simulators run faster, with the same results", Status: OK}
+	tool, err := verilate.Find(root)
+	if err != nil {
+		c.Found, c.Status, c.Fix = err.Error(), Missing, "make setup"
+		return c
+	}
+	if c.Found = "Verilator " + tool.Version; !tool.Pinned() {
+		c.Status, c.Fix = Warning, "make setup (it needs a network)"
+	}
+	return c
+}
+
+// header checks that g++ finds a library's header.
+func header(ctx context.Context, name, want string, otherwise Status) Check {
+	c := Check{Name: name, Want: want, Status: OK, Found: name + ".h"}
 	fail := func(found string) Check {
-		c.Found, c.Status, c.Fix = found, Missing, "make setup"
+		c.Found, c.Status, c.Fix = found, otherwise, "make setup"
 		return c
 	}
 	path, err := exec.LookPath("g++")
@@ -196,9 +212,9 @@ func zlib(ctx context.Context) Check {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "-E", "-x", "c++", "-")
-	cmd.Stdin = strings.NewReader("#include <zlib.h>\n")
+	cmd.Stdin = strings.NewReader("#include <" + name + ".h>\n")
 	if err := cmd.Run(); err != nil {
-		return fail("no zlib.h")
+		return fail("no " + name + ".h")
 	}
 	return c
 }

