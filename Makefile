@@ -19,7 +19,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 STATICCHECK := go tool -modfile=go.tools.mod staticcheck
 
-.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-shell lint-generated count reproduce digests demo doctor generate docs clean
+.PHONY: help setup setup-tests build test test-long mutants lint lint-format lint-go lint-rtl lint-builder lint-shell lint-generated count reproduce digests demo doctor generate docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ doctor: ## what this machine has and lacks
 test: setup-tests lint ## what CI runs: setup, lint, all tests
 	go test -count=1 -p $(TEST_P) -timeout 40m ./...
 
-test-long: setup-tests lint ## the same tests at full size
+test-long: setup-tests lint lint-builder ## the same tests at full size
 	HVIA_LONG=1 go test -count=1 -p $(TEST_P) -timeout 2h ./...
 
 mutants: setup ## inject known bugs and check that the tests catch every one
@@ -77,6 +77,9 @@ lint-generated: ## generated files are what their tables give
 
 lint-rtl: ## Verilator -Wall and Yosys over every module, also at 64 bits; no delays
 	@go run ./tools/lint/rtllint
+
+lint-builder: setup ## Verilator -Wall with the version that builds the simulators
+	@go run ./tools/lint/rtllint -builder
 
 lint-shell: ## shellcheck, where it is installed
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi

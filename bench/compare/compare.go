@@ -63,7 +63,7 @@ type Config struct {
 	Params    map[string]int64
 	Faults    sim.WireFaults // of the wire
 	Capture   string         // frames on the wire, a file for each protocol; "" for none
-	Checkers  bool           // with the assertions of the RTL
+	sim.Checks
 
 	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
@@ -307,7 +307,7 @@ func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Rec
 	}
 	run := newComparison(c, p, b)
 	cfg := fabric.RunConfig{Fabric: rig.TwoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
-	cfg.Fabric.Program, cfg.Fabric.Checkers, cfg.Fabric.Faults = c.program, c.Checkers, c.Faults
+	cfg.Fabric.Program, cfg.Fabric.Checks, cfg.Fabric.Faults = c.program, c.Checks, c.Faults
 	cfg.Fabric.Nodes = nil // the device decides
 	rec.Into(&cfg.Fabric)
 	if rec.PcapFile == "" {

@@ -39,7 +39,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return r, err
 	}
 	cfg := rig.TwoCards(b, c.Seed)
-	cfg.Program, cfg.Checkers, cfg.Faults = c.program, c.Checkers, c.Faults
+	cfg.Program, cfg.Checks, cfg.Faults = c.program, c.Checks, c.Faults
 	rec.Into(&cfg)
 	d := &demonstration{config: c}
 	failed := fabric.Run(ctx, fabric.RunConfig{
@@ -227,7 +227,7 @@ type Config struct {
 	PcapFile string
 	WaveFile string
 	Faults   sim.WireFaults // of the wire
-	Checkers bool           // with the assertions of the RTL
+	sim.Checks
 
 	program string
 }

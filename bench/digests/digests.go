@@ -37,6 +37,7 @@ type Config struct {
 	Profiles []string
 	Short    bool // only the runs that take seconds
 	Jobs     int  // simulations at the same time
+	sim.Checks
 
 	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
@@ -92,7 +93,7 @@ func (r Record) key() string { return r.Profile + " " + r.Workload + " " + r.Run
 type digestWorkload struct {
 	name  string
 	short bool // it takes seconds
-	run   func(ctx context.Context, profile string) ([]Record, error)
+	run   func(ctx context.Context, profile string, checks sim.Checks) ([]Record, error)
 }
 
 // workloadReproduce measures all sizes.
@@ -131,9 +132,9 @@ func digestWorkloads() []digestWorkload {
 }
 
 func reproduceWorkload(name string, short bool, change func(*reproduce.Config)) digestWorkload {
-	return digestWorkload{name, short, func(ctx context.Context, profile string) ([]Record, error) {
+	return digestWorkload{name, short, func(ctx context.Context, profile string, checks sim.Checks) ([]Record, error) {
 		c := reproduce.DefaultConfig()
-		c.Profile, c.NoPrediction = profile, true
+		c.Profile, c.Checks, c.NoPrediction = profile, checks, true
 		if change != nil {
 			change(&c)
 		}
@@ -206,9 +207,9 @@ func printedTimes(r *report.Results, run string) map[string]int64 {
 }
 
 func compareWorkload(name string, short bool, c compare.Config) digestWorkload {
-	return digestWorkload{name, short, func(ctx context.Context, profile string) ([]Record, error) {
+	return digestWorkload{name, short, func(ctx context.Context, profile string, checks sim.Checks) ([]Record, error) {
 		c := c
-		c.Profile = profile
+		c.Profile, c.Checks = profile, checks
 		r, err := compare.Run(ctx, c)
 		if err != nil {
 			return nil, err
@@ -249,9 +250,9 @@ func printedRates(r *compare.Report, protocol string) map[string]int64 {
 }
 
 func matrixWorkload(name string, short bool, c faults.Config) digestWorkload {
-	return digestWorkload{name, short, func(ctx context.Context, profile string) ([]Record, error) {
+	return digestWorkload{name, short, func(ctx context.Context, profile string, checks sim.Checks) ([]Record, error) {
 		c := c
-		c.Profile = profile
+		c.Profile, c.Checks = profile, checks
 		matrix, err := faults.Run(ctx, c)
 		if err != nil {
 			return nil, err
@@ -278,7 +279,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	var tasks []*task
 	for _, profile := range c.Profiles {
 		// Builds run one at a time, before the runs use the processors.
-		if _, err := (sim.Build{Profile: profile}).Program(ctx); err != nil {
+		if _, err := (sim.Build{Profile: profile, Full: c.Checkers}).Program(ctx); err != nil {
 			return nil, fmt.Errorf("digests: %w", err)
 		}
 		for _, w := range digestWorkloads() {
@@ -291,7 +292,7 @@ func Run(ctx context.Context, c Config) (_ *Table, err error) {
 	runs := make([]func(context.Context) error, len(tasks))
 	for i, t := range tasks {
 		runs[i] = func(ctx context.Context) (err error) {
-			if t.runs, err = t.workload.run(ctx, t.profile); err != nil {
+			if t.runs, err = t.workload.run(ctx, t.profile, c.Checks); err != nil {
 				return fmt.Errorf("digests: %s, profile %s: %w", t.workload.name, t.profile, err)
 			}
 			tally.Count(rig.Progress{What: t.profile + ", " + t.workload.name})

@@ -34,6 +34,7 @@ type Config struct {
 	Kinds      []string // of Kinds
 	Levels     []string // of Levels
 	Operations []string // of Operations
+	sim.Checks
 
 	// Progress, if not nil, receives what has been done. It must not block.
 	Progress func(rig.Progress)
@@ -296,7 +297,7 @@ type matrixRun struct {
 }
 
 func (x *matrixRun) run(ctx context.Context, c Config, b costs.Board, faults string) error {
-	cfg := sim.Config{Profile: c.Profile, Seed: c.Seed, Program: c.program}
+	cfg := sim.Config{Profile: c.Profile, Seed: c.Seed, Program: c.program, Checks: c.Checks}
 	var err error
 	if cfg.Faults, err = sim.ParseWireFaults(faults); err != nil {
 		return err

@@ -40,7 +40,7 @@ func DefaultAblateConfig() AblateConfig {
 func (c AblateConfig) reproduce() Config {
 	return Config{
 		Profile: c.Profile, Sizes: slices.Clone(ablationSizes), Iterations: c.Iterations, Warmup: c.Warmup, Seed: c.Seed,
-		Processes: 1, QuietSkip: true, Jobs: c.Jobs, Progress: c.Progress,
+		Processes: 1, Jobs: c.Jobs, Progress: c.Progress,
 	}
 }
 

@@ -23,10 +23,9 @@ type Config struct {
 	Seed       uint64 // of frame scatter, payload and background traffic
 	Processes  int    // 1: both hosts in one process; 2: one process per host
 	Background bool   // cross traffic on a second VI
-	Checkers   bool   // with the assertions of the RTL
-	QuietSkip  bool   // skip spans in which no part of the fabric has work
-	PcapFile   string // frames on the wire, "" for none
-	WaveFile   string // FST wave of the cards, "" for none
+	sim.Checks
+	PcapFile string // frames on the wire, "" for none
+	WaveFile string // FST wave of the cards, "" for none
 
 	// Params replaces parameters of the classes model and host for this run.
 	Params map[string]int64 `json:",omitempty"`
@@ -60,7 +59,6 @@ func DefaultConfig() Config {
 		Seed:       1,
 		Processes:  1,
 		Background: true,
-		QuietSkip:  true,
 		Baselines:  true,
 		Jobs:       runtime.NumCPU(),
 	}

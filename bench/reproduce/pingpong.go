@@ -86,12 +86,9 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 
 func (c Config) fabric(b costs.Board) sim.Config {
 	cfg := rig.TwoCards(b, c.Seed)
-	cfg.Program, cfg.Checkers, cfg.Faults = c.program, c.Checkers, c.Faults
+	cfg.Program, cfg.Checks, cfg.Faults = c.program, c.Checks, c.Faults
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
-	}
-	if !c.QuietSkip {
-		cfg.Arguments = append(cfg.Arguments, "--no-skip", "1")
 	}
 	return cfg
 }

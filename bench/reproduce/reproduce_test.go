@@ -67,7 +67,7 @@ func TestReproduceRepeats(t *testing.T) {
 		{"beside busy loops", 2, plain},
 		{"two processes", 0, func(c *Config) { c.Processes = 2 }},
 		{"two processes beside busy loops", 2, func(c *Config) { c.Processes = 2 }},
-		{"no skipping", 0, func(c *Config) { c.QuietSkip = false }},
+		{"no skipping", 0, func(c *Config) { c.NoSkip = true }},
 	}
 	if benchtest.Long() {
 		// Ten runs like these, five of them beside busy loops, and one that
@@ -380,10 +380,9 @@ func TestReproduceStopped(t *testing.T) {
 			r, err := Run(ctx, c)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, "stopped before its end")
-			// The third size may lack the trace's last events: it ended as the
-			// run did.
+			// The last sizes may lack the trace's events, which are read later.
 			n := len(r.Results.RDMAWrite)
-			require.True(t, n == 2 || n == 3, "%d sizes", n)
+			require.True(t, n >= 1 && n <= 3, "%d sizes", n)
 			require.NoError(t, r.Failed())
 			full := c
 			full.Progress, full.Background = nil, false

@@ -9,14 +9,12 @@ module hvia_cdc_reset_sync (
     output logic live_o
 );
 
-  logic [1:0] chain_q;
+  logic first_q;
 
   always_ff @(posedge clk_i or negedge arst_ni) begin
-    if (!arst_ni) chain_q <= 2'b00;
-    else chain_q <= {chain_q[0], 1'b1};
+    if (!arst_ni) {rst_no, first_q} <= 2'b00;
+    else {rst_no, first_q} <= {first_q, 1'b1};
   end
-
-  assign rst_no = chain_q[1];
 
   always_ff @(posedge clk_i or negedge rst_no) begin
     if (!rst_no) live_o <= 1'b0;

@@ -209,8 +209,8 @@ package hvia_types_pkg;
     be32 = {be16(v[15:0]), be16(v[31:16])};
   endfunction
 
-  // A bit per block: its clock, or that it is quiet: its next clock changes no flip-flop in it. The
-  // clocks are one net in hardware. A simulator leaves out those of quiet blocks.
+  // A bit per block: its clock, or its quiet output: its next clock changes no flip-flop in it. The
+  // clocks are one net in hardware. A simulator leaves out those of idle blocks.
   typedef struct packed {
     logic arbiter, att_manager, att_memory;
   } host_blocks_t;

@@ -12,7 +12,7 @@ module card_socket #(
     parameter int unsigned W = 32
 ) (
     input  logic           clk_i,
-    // A bit per block of the board, and those above unused: their clocks, and that they are quiet
+    // A bit per block of the board, and those above unused: their clocks, and quiet outputs
     input  logic [31:0]    block_clk_i,
     input  logic           rst_ni,
     input  logic           sd_clk_i,

@@ -3,8 +3,12 @@
 
 #if VM_TRACE_FST
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 
 #include "Vcard_socket.h"
 #include "sim/fabric/node.h"
@@ -37,26 +41,58 @@ bool IsComplete(const std::string& path) {
   return header && geometry && hierarchy && at == end;
 }
 
+// The FST writer of Verilator 5.048 aborts the process when a write fails, with a line about itself
+// on std::cerr. While a Writing exists, that is an OutputError instead, reported as main() does.
+class Writing {
+ public:
+  explicit Writing(const std::string& incomplete) : cerr_(std::cerr.rdbuf(nullptr)) { report_ = &incomplete; }
+  ~Writing() {
+    report_ = nullptr;
+    std::cerr.rdbuf(cerr_);
+  }
+  static void Aborted(int) {
+    if (report_ == nullptr) return;
+    for (const std::string& part : {std::string("hvia-sim: "), *report_, std::string("\n")}) (void)!::write(STDERR_FILENO, part.data(), part.size());
+    ::_exit(OutputError::kExit);
+  }
+
+ private:
+  static inline const std::string* report_ = nullptr;
+  std::streambuf* cerr_;
+};
+
 }  // namespace
 
-Wave::Wave(Vcard_socket* model, const std::string& path) : path_(path), file_(std::make_unique<VerilatedFstC>()) {
+Wave::Wave(Vcard_socket* model, const std::string& path)
+    : path_(path), incomplete_("wave file " + path + ": cannot be written completely (is the disk full?)"), file_(std::make_unique<VerilatedFstC>()) {
+  std::signal(SIGABRT, Writing::Aborted);
   file_->set_time_unit("1ps");
   file_->set_time_resolution("1ps");
   model->trace(file_.get(), 99);
-  file_->open(path.c_str());
+  {
+    Writing writing(incomplete_);
+    file_->open(path.c_str());
+  }
   if (!file_->isOpen()) throw OutputError("wave file " + path + ": cannot be written");
   Flush();
 }
 
 Wave::~Wave() {
+  Writing writing(incomplete_);
   if (file_) file_->close();
 }
 
-void Wave::Dump(uint64_t time) { file_->dump(time); }
+void Wave::Dump(uint64_t time) {
+  Writing writing(incomplete_);
+  file_->dump(time);
+}
 
 void Wave::Finish() {
   Flush();
-  file_->close();
+  {
+    Writing writing(incomplete_);
+    file_->close();
+  }
   if (!IsComplete(path_)) Incomplete();
 }
 
@@ -70,7 +106,7 @@ void Wave::Flush() {
 
 void Wave::Incomplete() {
   std::remove((path_ + ".hier").c_str());
-  throw OutputError("wave file " + path_ + ": cannot be written completely (is the disk full?)");
+  throw OutputError(incomplete_);
 }
 
 }  // namespace hvia::fabric

@@ -29,6 +29,7 @@ class Wave {
   [[noreturn]] void Incomplete();
 
   std::string path_;
+  std::string incomplete_;  // the error
   std::unique_ptr<VerilatedFstC> file_;
 };
 

@@ -319,6 +319,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     std::fprintf(stderr, "hvia-sim: %s\n", e.what());
     if (dynamic_cast<const hvia::fabric::ParamError*>(&e) || dynamic_cast<const hvia::fabric::WireFaultError*>(&e)) return 2;
-    return dynamic_cast<const hvia::fabric::OutputError*>(&e) ? 3 : 1;
+    return dynamic_cast<const hvia::fabric::OutputError*>(&e) ? hvia::fabric::OutputError::kExit : 1;
   }
 }

@@ -26,6 +26,7 @@ class Fabric {
 
 // OutputError: a requested file cannot be written.
 struct OutputError : std::runtime_error {
+  static constexpr int kExit = 3;  // the exit code
   using std::runtime_error::runtime_error;
 };
 

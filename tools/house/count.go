@@ -94,7 +94,7 @@ func walk(root string, visit func(name string, body []byte) error) error {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		if d.IsDir() && slices.Contains([]string{".git", "bin", "build", "out"}, rel) {
+		if d.IsDir() && slices.Contains([]string{".git", ".venv", "bin", "build", "out"}, rel) {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() || rel == ".git" { // a file in a worktree

@@ -21,8 +21,8 @@ func quietChecked(t *testing.T, mutants ...verilate.Mutant) string {
 	return program
 }
 
-// The clock of a quiet block changes no signal in it, so the simulator may leave
-// it out.
+// The clock of an idle block changes no signal in it, so the simulator may
+// leave it out.
 func TestQuietBlocksDoNotChange(t *testing.T) {
 	program := quietChecked(t)
 	rounds := func(short, normal, long uint64) uint64 {
@@ -53,7 +53,7 @@ func TestQuietBlocksDoNotChange(t *testing.T) {
 	}
 }
 
-// A block that says too early that it is quiet is found.
+// A block that says too early that it is idle is found.
 func TestQuietMutants(t *testing.T) {
 	unit.Fault(t)
 	const gec = "rtl/mac/dp83820/hvia_gec.sv"

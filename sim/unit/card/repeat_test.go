@@ -52,6 +52,10 @@ func echo(t *host.Thread, h *driver.Host, name string, random *rand.Rand, caller
 	if err != nil {
 		return err
 	}
+	in := e.Bytes()[:echoBytes] // the upper half is sent
+	for i := range in {
+		in[i] = echoGuard
+	}
 	if caller {
 		err = e.Dial(t, vipl.At(1, name), limit)
 	} else {
@@ -59,10 +63,6 @@ func echo(t *host.Thread, h *driver.Host, name string, random *rand.Rand, caller
 	}
 	if err != nil {
 		return err
-	}
-	in := e.Bytes()[:echoBytes] // the upper half is sent
-	for i := range in {
-		in[i] = echoGuard
 	}
 	mine := caller
 	for round := range 2 * rounds {

@@ -27,7 +27,6 @@ var allowed = allowances{
 		"hvia_att_walker: step":            "stage of the pipeline that a lookup has reached, each with separate work",
 		"hvia_cdc_fifo: rbin":              "read pointer",
 		"hvia_cdc_fifo: wbin":              "write pointer",
-		"hvia_cdc_reset_sync: chain":       "synchroniser",
 		"hvia_completion: beat":            "beat of the write",
 		"hvia_completion: last":            "source that was served last",
 		"hvia_deadline_walker: vi":         "VI that is visited",

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"hvia/sim/verilate"
 )
 
 // module is a design file. It holds exactly one module, with the file's name.
@@ -38,7 +40,7 @@ type finding struct {
 
 type linter struct {
 	root      string
-	verilator string
+	verilator verilate.Tool
 	yosys     string
 	packages  []string // the generated ones first
 	dirs      []string // folders of instances
@@ -46,11 +48,17 @@ type linter struct {
 	memories  map[string]int // memories that Yosys must find in a module, 0 if not listed
 }
 
-func newLinter(root string) (*linter, error) {
+// newLinter takes the Verilator on PATH, or the one that simulators are built
+// with.
+func newLinter(root string, builder bool) (*linter, error) {
 	l := &linter{root: root, allowed: allowed, memories: memories}
+	find := verilate.OnPath
+	if builder {
+		find = func() (verilate.Tool, error) { return verilate.Find(root) }
+	}
 	var err error
-	if l.verilator, err = exec.LookPath("verilator"); err != nil {
-		return nil, errors.New("verilator not found on PATH: run 'make setup'")
+	if l.verilator, err = find(); err != nil {
+		return nil, err
 	}
 	if l.yosys, err = exec.LookPath("yosys"); err != nil {
 		return nil, errors.New("yosys not found on PATH: run 'make setup'")
@@ -200,10 +208,10 @@ func (l *linter) module(rel string) (module, error) {
 
 // job is one run of a tool over a module as a top.
 type job struct {
-	module string
-	check  string
-	argv   []string
-	counts bool // the output lists the module's memories
+	module  string
+	check   string
+	command func(context.Context) *exec.Cmd
+	counts  bool // the output lists the module's memories
 }
 
 // jobs lists the checks of modules: each at its default width and, if it has a
@@ -221,8 +229,12 @@ func (l *linter) jobs(modules []module) []job {
 				at = " at " + p + " = " + wide[p]
 			}
 			jobs = append(jobs,
-				job{module: m.name, check: "verilator -Wall" + at, argv: append([]string{l.verilator}, l.verilatorArgs(m, p)...)},
-				job{module: m.name, check: "yosys" + at, argv: []string{l.yosys, "-q", "-p", l.yosysScript(m, p)}, counts: true})
+				job{module: m.name, check: "verilator -Wall" + at, command: func(ctx context.Context) *exec.Cmd {
+					return l.verilator.Command(ctx, l.verilatorArgs(m, p)...)
+				}},
+				job{module: m.name, check: "yosys" + at, counts: true, command: func(ctx context.Context) *exec.Cmd {
+					return exec.CommandContext(ctx, l.yosys, "-q", "-p", l.yosysScript(m, p))
+				}})
 		}
 	}
 	return jobs
@@ -262,7 +274,7 @@ func (l *linter) run(ctx context.Context, modules []module) []finding {
 }
 
 func (l *linter) do(ctx context.Context, j job) *finding {
-	cmd := exec.CommandContext(ctx, j.argv[0], j.argv[1:]...)
+	cmd := j.command(ctx)
 	cmd.Dir = l.root
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -114,7 +114,7 @@ func TestFindings(t *testing.T) {
 			for name, body := range tt.files {
 				write(t, root, filepath.Join("rtl", name), body)
 			}
-			l, err := newLinter(root)
+			l, err := newLinter(root, false)
 			require.NoError(t, err)
 			l.memories = tt.memories
 			modules, err := l.modules()
@@ -148,7 +148,7 @@ func TestFewerVIs(t *testing.T) {
 		base := fmt.Sprintf(" VICountLog2 = %d;", params.VICountLog2)
 		require.Contains(t, string(body), base)
 		require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(body), base, fmt.Sprintf(" VICountLog2 = %d;", log2), 1)), 0o644))
-		l, err := newLinter(root)
+		l, err := newLinter(root, false)
 		require.NoError(t, err)
 		modules, err := l.modules()
 		require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestEndOfContextIsAFinding(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "rtl/gen/hvia_p_pkg.sv", pkg)
 	write(t, root, "rtl/hvia_leaf.sv", clean)
-	l, err := newLinter(root)
+	l, err := newLinter(root, false)
 	require.NoError(t, err)
 	modules, err := l.modules()
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestEndOfContextIsAFinding(t *testing.T) {
 
 func TestMissingToolIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := newLinter(t.TempDir())
+	_, err := newLinter(t.TempDir(), false)
 	require.ErrorContains(t, err, "verilator not found on PATH: run 'make setup'")
 	require.Equal(t, 3, run(nil))
 }

@@ -23,6 +23,7 @@ func main() {
 func run(args []string) int {
 	fs := flag.NewFlagSet("rtllint", flag.ContinueOnError)
 	root := fs.String("root", ".", "the checkout")
+	builder := fs.Bool("builder", false, "take the Verilator that simulators are built with, not the one on PATH")
 	timeout := fs.Duration("timeout", 10*time.Minute, "end after this time")
 	if err := fs.Parse(args); err != nil {
 		return 2
@@ -32,7 +33,7 @@ func run(args []string) int {
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
 	defer cancel()
 
-	lint, err := newLinter(*root)
+	lint, err := newLinter(*root, *builder)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rtllint:", err)
 		return 3
@@ -68,6 +69,6 @@ func run(args []string) int {
 			atWide++
 		}
 	}
-	fmt.Printf("rtllint: %d modules clean in Verilator and Yosys, %d of them at 64 bits, too\n", len(modules), atWide)
+	fmt.Printf("rtllint: %d modules clean in Verilator %s and Yosys, %d of them at 64 bits, too\n", len(modules), lint.verilator.Version, atWide)
 	return 0
 }

@@ -22,6 +22,8 @@ import (
 //   - every register that steps by a constant or shifts itself;
 //   - every name that speaks of waiting.
 //
+// It also finds clocks that come out of logic (clocks).
+//
 // The table of allowances names the purpose of each exception. A reviewer
 // decides whether a counter counts something or only lets time pass.
 
@@ -41,6 +43,7 @@ const (
 	checkStruct    = "array of structs"
 	checkMemories  = "memories"
 	checkFormat    = "format"
+	checkClock     = "clock"
 )
 
 // sources checks the text of modules, of their checkers and of the packages.
@@ -76,6 +79,7 @@ func (l *linter) sources(modules []module, all bool) ([]finding, error) {
 			return nil, err
 		}
 		findings = append(findings, notHardware(m.file, text, known)...)
+		findings = append(findings, clocks(m.file, text)...)
 		findings = append(findings, l.format(m)...)
 		findings = append(findings, structArrays(m.file, text, packages.String())...)
 		findings = append(findings, l.allowed.stepping(m, text, used)...)
@@ -250,6 +254,38 @@ func notHardware(file, text string, modules map[string]bool) []finding {
 	for _, p := range initial.FindAllStringIndex(text, -1) {
 		if bad := notMemory(text, p[1]); bad != "" {
 			found = append(found, at(file, text, p[0], "initial may only fill a memory, and here is %q: a register gets its value from reset", bad))
+		}
+	}
+	return found
+}
+
+var (
+	clockName = regexp.MustCompile(`\b\w*clk\w*\b`)
+	// clockUse is where the name of a clock may stand: as a port, in an
+	// event, alone in the connection of a clock's port.
+	clockUse = regexp.MustCompile(`\binput\s[^;,()]*?\b\w*clk\w*|\bposedge\s+\w*clk\w*|\.\w*clk\w*(?:\s*\(\s*\w*clk\w*(?:\.\w+)?\s*\))?`)
+	edge     = regexp.MustCompile(`\bposedge\s+(\w+)|\bnegedge\s+(\w+)`)
+)
+
+// clocks finds clocks that come out of logic, and flip-flops clocked by other
+// signals: a clock is a net from the top, which may be stopped only there.
+func clocks(file, text string) []finding {
+	var found []finding
+	add := func(offset int, format string, args ...any) {
+		f := at(file, text, offset, format, args...)
+		f.check = checkClock
+		found = append(found, f)
+	}
+	rest := clockUse.ReplaceAllStringFunc(text, blank)
+	for _, p := range clockName.FindAllStringIndex(rest, -1) {
+		add(p[0], "clock %s in an expression: connect a clock to a clock's port, by itself", text[p[0]:p[1]])
+	}
+	for _, p := range edge.FindAllStringSubmatchIndex(text, -1) {
+		switch {
+		case p[2] >= 0 && !clockName.MatchString(text[p[2]:p[3]]):
+			add(p[0], "%s is no clock: name a clock with clk", text[p[2]:p[3]])
+		case p[4] >= 0 && !strings.Contains(text[p[4]:p[5]], "rst"):
+			add(p[0], "%s is no reset: flip-flops take the rising edge of a clock", text[p[4]:p[5]])
 		}
 	}
 	return found

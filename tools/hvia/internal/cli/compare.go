@@ -64,7 +64,7 @@ message is checked at its receiver. Every time is simulated and repeats to the b
 	s.flags.StringVar(&asked.Profile, "profile", all.Profile, "the `CARD` and its surroundings")
 	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
 	wireFaults(s.flags, &asked.Faults)
-	checkers(s.flags, &asked.Checkers)
+	checks(s.flags, &asked.Checks)
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -132,7 +132,7 @@ func compareConfig(cmd *cobra.Command, args []string, asked compare.Config, mix,
 		return c, nil, fmt.Errorf("invalid argument %q for \"--format\": text, json and bench are possible", format)
 	}
 	c.Protocols, c.Seed, c.Capture, c.Profile = asked.Protocols, asked.Seed, asked.Capture, asked.Profile
-	c.Window, c.Receives, c.Faults, c.Checkers = asked.Window, asked.Receives, asked.Faults, asked.Checkers
+	c.Window, c.Receives, c.Faults, c.Checks = asked.Window, asked.Receives, asked.Faults, asked.Checks
 	changed := cmd.Flags().Changed
 	if changed("sizes") {
 		c.Sizes = asked.Sizes

@@ -31,7 +31,7 @@ func (a *app) demo() *cobra.Command {
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST)")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
 	wireFaults(s.flags, &cfg.Faults)
-	checkers(s.flags, &cfg.Checkers)
+	checks(s.flags, &cfg.Checks)
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

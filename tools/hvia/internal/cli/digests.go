@@ -29,14 +29,15 @@ exit code is 1. CONTRIBUTING.md says which commits may change which values.`,
   hvia digests --times     latency and bandwidth of each profile, from the record`,
 		Args: noArgs,
 	}
-	m, o := newGroup("Measurement"), newGroup("Output")
+	m, o, s := newGroup("Measurement"), newGroup("Output"), newGroup("Simulator")
 	m.flags.StringSliceVar(&cfg.Profiles, "profiles", cfg.Profiles, "cards and their surroundings, `NAME,...`")
 	m.flags.BoolVar(&cfg.Short, "short", false, "only the runs that take seconds")
 	m.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at the same time")
 	o.flags.BoolVar(&update, "update", false, "write "+digests.File+" instead of comparing with it")
 	o.flags.BoolVar(&times, "times", false, "run nothing: the recorded latencies and bandwidths as tables in Markdown")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the list")
-	addGroups(cmd, m, o)
+	checks(s.flags, &cfg.Checks)
+	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		err := cfg.Validate()

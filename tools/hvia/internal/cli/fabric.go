@@ -85,7 +85,7 @@ when every declared participant is there; without it runs as fast as it can.`,
 	s.flags.StringVar(&c.Fabric.Profile, "profile", c.Fabric.Profile, "the `CARD` and its surroundings")
 	s.flags.Uint64Var(&c.Seed, "seed", c.Seed, "of memory scatter and of the models")
 	wireFaults(s.flags, &c.Fabric.Faults)
-	checkers(s.flags, &c.Fabric.Checkers)
+	checks(s.flags, &c.Fabric.Checks)
 	addGroups(cmd, f, each, s)
 	cmd.Flags().IntVar(&ready, "ready-fd", 0, "")
 	_ = cmd.Flags().MarkHidden("ready-fd")

@@ -36,6 +36,7 @@ chosen faults, see 'hvia compare --faults SPEC' (docs/how-to/make-the-wire-fail.
 	m.flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "of memory scatter, payload and faults")
 	o.flags.BoolVar(&json, "json", false, "one JSON object on stdout instead of the table")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
+	checks(s.flags, &cfg.Checks)
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

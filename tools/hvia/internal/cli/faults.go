@@ -8,9 +8,10 @@ import (
 	"hvia/sim"
 )
 
-// checkers adds the flag that builds the RTL's assertions in.
-func checkers(flags *pflag.FlagSet, value *bool) {
-	flags.BoolVar(value, "checkers", false, "with the assertions of the RTL (same results, slower)")
+// checks adds the flags for those who doubt the simulator.
+func checks(flags *pflag.FlagSet, value *sim.Checks) {
+	flags.BoolVar(&value.Checkers, "checkers", false, "with the assertions of the RTL (same results, slower)")
+	flags.BoolVar(&value.NoSkip, "no-skip", false, "simulate every edge of every clock (same results, slower)")
 }
 
 // wireFaults adds the flag for fault injection on a fabric's wire.

@@ -18,7 +18,7 @@ import (
 
 func (a *app) reproduce() *cobra.Command {
 	cfg := reproduce.DefaultConfig()
-	var json, full, strict, noSkip, noBackground bool
+	var json, full, strict, noBackground bool
 	var out string
 	var replaced []string
 	cmd := &cobra.Command{
@@ -50,15 +50,14 @@ is printed is a summary. All of the report is written to the directory that
 	o.flags.StringVar(&cfg.WaveFile, "wave", "", "write the signals of the cards to `FILE` (FST); slow")
 	s.flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "the `CARD` and its surroundings")
 	wireFaults(s.flags, &cfg.Faults)
-	checkers(s.flags, &cfg.Checkers)
+	checks(s.flags, &cfg.Checks)
 	s.flags.StringArrayVar(&replaced, "param", nil, "replace a parameter of the models or the host, `NAME=VALUE`")
 	s.flags.IntVar(&cfg.Processes, "processes", cfg.Processes, "1: both hosts in one process; 2: one process each")
 	s.flags.IntVarP(&cfg.Jobs, "jobs", "j", cfg.Jobs, "simulations at the same time (same results)")
-	s.flags.BoolVar(&noSkip, "no-skip", false, "simulate quiet spans clock by clock (same results, slower)")
 	addGroups(cmd, m, o, s)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg.QuietSkip, cfg.Background = !noSkip, !noBackground
+		cfg.Background = !noBackground
 		var err error
 		if cfg.Params, err = parameters(replaced); err == nil {
 			err = cfg.Validate()
