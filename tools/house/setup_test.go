@@ -37,8 +37,8 @@ const (
 
 // runSetup runs a copy of tools/setup.sh, because the script installs into its
 // checkout, with a PATH that has a few real programs and the given shell
-// scripts in place of the others. installed is a folder in the checkout; called is the log
-// of the fake apt-get and pip.
+// scripts in place of the others. installed is a folder in the checkout; called
+// is the log of the fake apt-get and pip.
 func runSetup(t *testing.T, programs map[string]string, pip, installed string, args ...string) (code int, stdout, stderr, called string) {
 	t.Helper()
 	bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
