@@ -33,6 +33,7 @@ type Build struct {
 	// changes. Slow.
 	CheckQuiet bool
 	Mutants    []verilate.Mutant // injected bugs, for tests of tests
+	Cache      string            // folder of the build; if empty, that of the checkout
 }
 
 // ErrStale is returned when the checkout's layouts differ from those of this
@@ -77,7 +78,7 @@ func (b Build) Program(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !testing.Testing() {
+	if !testing.Testing() && b.Cache == "" {
 		spec.Stage = printStages(Stages)
 	}
 	return verilate.Build(ctx, spec)
@@ -157,6 +158,6 @@ func (b Build) spec() (verilate.Spec, error) {
 		Name: name, Defines: defines, Signals: b.CheckQuiet, Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
-		Mutants: b.Mutants, Trace: full, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
+		Mutants: b.Mutants, Cache: b.Cache, Trace: full, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
 	}.ForProfile(set.Name)
 }

@@ -58,3 +58,16 @@ func TestStagesOfABuild(t *testing.T) {
 	}
 	require.Equal(t, "build: the simulator, once for these sources\nbuild:   0 s: first\n", out.String())
 }
+
+// A build in another folder is the same build, and the checkout's cache does
+// not matter to it.
+func TestCacheOfABuild(t *testing.T) {
+	usual, _, err := Build{}.Built()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path, built, err := Build{Cache: dir}.Built()
+	require.NoError(t, err)
+	require.False(t, built)
+	require.Equal(t, dir, filepath.Dir(filepath.Dir(path)))
+	require.Equal(t, filepath.Base(filepath.Dir(usual)), filepath.Base(filepath.Dir(path)))
+}

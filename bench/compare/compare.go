@@ -306,7 +306,7 @@ func (r *Report) measure(ctx context.Context, c Config, p protocol, rec *rig.Rec
 		return err
 	}
 	run := newComparison(c, p, b)
-	cfg := fabric.RunConfig{Fabric: rig.TwoCards(b, c.Seed), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
+	cfg := fabric.RunConfig{Fabric: rig.Cards(b, c.Seed, 2), Device: p.device, Costs: p.costs(b), Seed: c.Seed}
 	cfg.Fabric.Program, cfg.Fabric.Checks, cfg.Fabric.Faults = c.program, c.Checks, c.Faults
 	cfg.Fabric.Nodes = nil // the device decides
 	rec.Into(&cfg.Fabric)

@@ -38,7 +38,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	cfg := rig.TwoCards(b, c.Seed)
+	cfg := rig.Cards(b, c.Seed, 2)
 	cfg.Program, cfg.Checks, cfg.Faults = c.program, c.Checks, c.Faults
 	rec.Into(&cfg)
 	d := &demonstration{config: c}

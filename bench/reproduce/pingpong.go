@@ -85,7 +85,7 @@ func Measure(ctx context.Context, c Config, x rig.Exchange, sizes []int) (m meas
 }
 
 func (c Config) fabric(b costs.Board) sim.Config {
-	cfg := rig.TwoCards(b, c.Seed)
+	cfg := rig.Cards(b, c.Seed, 2)
 	cfg.Program, cfg.Checks, cfg.Faults = c.program, c.Checks, c.Faults
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))

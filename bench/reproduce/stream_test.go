@@ -53,7 +53,7 @@ func runStream(ctx context.Context, c streamConfig) (_ *streamed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := rig.TwoCards(b, c.Seed)
+	cfg := rig.Cards(b, c.Seed, 2)
 	cfg.Arguments = []string{"--strap", fmt.Sprint(c.Straps)}
 	rec.Into(&cfg)
 	var vis [2]int

@@ -96,10 +96,10 @@ func Stopped(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: stopped before its end: %w", what, ctx.Err())
 }
 
-// TwoCards configures two hosts with a card each and a wire between them.
-func TwoCards(b costs.Board, seed uint64) sim.Config {
+// Cards configures hosts with a card each. A wire connects two, a switch more.
+func Cards(b costs.Board, seed uint64, hosts int) sim.Config {
 	cfg := sim.Config{Profile: b.Profile, Params: b.Models(), Seed: seed, Process: "hvia"}
-	for n := range 2 {
+	for n := range hosts {
 		cfg.Nodes = append(cfg.Nodes, sim.Node{Kind: "card", Name: nodeName(n)})
 	}
 	return cfg

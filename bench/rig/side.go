@@ -52,7 +52,7 @@ func (x Exchange) level() vipl.ReliabilityLevel {
 }
 
 type end interface {
-	Connect(t *host.Thread) error // node 0 calls, the other waits
+	Connect(t *host.Thread) error // nodes of even number call the next one
 	Index() int                   // of the VI, if there is one
 	Memory() *arena
 	Send(t *host.Thread, w Pattern, n int) error
@@ -100,8 +100,8 @@ func (s *Side) Memory() *arena { return s.Arena }
 func (s *Side) Index() int     { return s.Endpoint.VI.Index() }
 
 func (s *Side) Connect(t *host.Thread) error {
-	if t.ID().Node == 0 {
-		return s.Endpoint.Dial(t, vipl.At(1, pingPort), WaitLimit)
+	if n := t.ID().Node; n%2 == 0 {
+		return s.Endpoint.Dial(t, vipl.At(n+1, pingPort), WaitLimit)
 	}
 	return s.Endpoint.Accept(t, pingPort, WaitLimit)
 }

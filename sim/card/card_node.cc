@@ -217,6 +217,7 @@ void CardNode::Step(Time t) {
     top_->clk_i = 1;
     top_->block_clk_i = BlockClocks();
     ++edges_;
+    ++clocks_;
   }
   if (sdram) {
     BeforeSdramEdge(t);

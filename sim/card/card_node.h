@@ -46,11 +46,9 @@ class CardNode : public Node {
   bool BusReset(Time t, Time span) override;
   bool InterruptLevel() const override;
   void Finish() override;
+  uint64_t Clocks() const override { return clocks_; }
   void Deliver(Frame frame) override;
   void DeliverDamaged(Frame frame) override;
-
-  // Clock edges evaluated so far, all domains.
-  uint64_t Edges() const { return edges_; }
 
  private:
   // A clock: edges at origin + phase + n * period.
@@ -144,7 +142,8 @@ class CardNode : public Node {
   Time last_system_ = 0;   // last system edge evaluated
   bool in_reset_ = true;   // the first reset, after power-up
   Time reset_end_ = 0;     // RST# rises with the first system edge at or after this time
-  uint64_t edges_ = 0;
+  uint64_t edges_ = 0;     // evaluated so far, all domains
+  uint64_t clocks_ = 0;    // of them those of the system
 
   PciBus mac_bus_;
   Dp83820 mac_chip_;

@@ -52,7 +52,7 @@ struct Options {
   std::optional<uint64_t> wire_fault_seed;
   bool with_switch = false;
   uint64_t memory = 268435456, seed = 1;
-  std::string trace, frames, wave;
+  std::string trace, frames, wave, clocks;
   bool no_skip = false;
   uint32_t strap = 0;
   int owner_fd = -1;
@@ -137,6 +137,7 @@ std::vector<Option> Table(Options* o) {
       {"--strap N", "reset straps of the cards (0)", Into(&o->strap, 0, UINT32_MAX)},
       {"--trace FILE", "trace events of the cards and the wire", Into(&o->trace)},
       {"--frames FILE", "frames of the wire", Into(&o->frames)},
+      {"--clocks FILE", "at the end, the core clocks simulated at each node, a line each", Into(&o->clocks)},
       {"--wave STEM", "FST waves: STEM.<node name>.fst for each card", Into(&o->wave)},
       {"--owner-fd N", "inherited descriptor: the run ends when its other end is closed", Into(&o->owner_fd, 0, 1 << 20)},
       {"--abandoned DIR:FILE", "at the end, removes FILE in DIR, DIR/lock and DIR unless a process holds DIR/lock: its owner was killed", [o](const std::string& option, const std::string& v) {
@@ -210,6 +211,15 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
   (void)o;
   throw UsageError("--node " + kind + ":" + s.name + ": unknown kind; this simulator was built without the card and knows nic and echo");
 #endif
+}
+
+void WriteClocks(const std::string& path, const std::vector<Node*>& nodes) {
+  std::string text;
+  for (const Node* n : nodes) text += std::to_string(n->Clocks()) + "\n";
+  RecordFile file;
+  file.Open(path);
+  file.Write(text.data(), text.size());
+  file.Flush();
 }
 
 // Removes the files of an owner that was killed. An owner that exits normally removes FILE before
@@ -303,6 +313,7 @@ int Run(int argc, char** argv) {
   scheduler.Run();
   recorder.Flush();
   for (Node* n : node_list) n->Finish();
+  if (!o.clocks.empty()) WriteClocks(o.clocks, node_list);
   if (!o.abandoned_directory.empty()) RemoveAbandoned(o.abandoned_directory, o.abandoned_file);
   return 0;
 }

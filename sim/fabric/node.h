@@ -75,6 +75,8 @@ class Node : public FrameSink {
     (void)t, (void)span;
     return false;
   }
+  // Core clocks simulated so far, without those skipped as idle.
+  virtual uint64_t Clocks() const { return 0; }
   // Level of the interrupt line.
   virtual bool InterruptLevel() const = 0;
   // The run has ended: completes the node's files. Throws OutputError.

@@ -8,6 +8,7 @@ package verilate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,6 +62,11 @@ type Spec struct {
 	Netlist bool         // build the netlist that Yosys makes of the RTL, without the checkers, which use names that it lacks
 	Objects bool         // keep the object files, so that a change of one C++ file compiles one file
 	Stage   func(string) // receives what a build does at the moment
+	Cache   string       // folder of the builds; if empty, that of the checkout
+}
+
+func (s Spec) cache(root string) string {
+	return cmp.Or(s.Cache, filepath.Join(root, "build", "cache"))
 }
 
 // Root finds the module's root by walking up from the working directory.
@@ -95,7 +101,7 @@ func Cached(spec Spec) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	program := filepath.Join(root, "build", "cache", spec.Name+"-"+sum[:16], spec.Name)
+	program := filepath.Join(spec.cache(root), spec.Name+"-"+sum[:16], spec.Name)
 	_, err = os.Stat(program)
 	return program, err == nil, nil
 }
@@ -322,7 +328,7 @@ const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 // for all.
 func (s Spec) runtime(root string, verilator Tool, cflags string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", verilator.Version, cflags, makeFlags, s.Trace))
-	return filepath.Join(root, "build", "cache", "runtime-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(s.cache(root), "runtime-"+hex.EncodeToString(sum[:8]))
 }
 
 // copyObjects copies kept object files into a build's folder, where make sees
@@ -380,7 +386,7 @@ func keepObjects(from, to string) error {
 
 func (s Spec) hash(root string, verilator Tool) (string, error) {
 	h := sha256.New()
-	s.Stage = nil
+	s.Stage, s.Cache = nil, ""
 	if s.Netlist {
 		yosys, err := yosysVersion()
 		if err != nil {

@@ -75,6 +75,7 @@ var Rooms = map[string]Room{
 	"bench/faults":    {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
 	"bench/demo":      {Uses: []string{"layout", "params$", "sim", "host", "driver", "fabric", "vipl$", "costs", "bench/report", "bench/rig"}, Library: true},
 	"bench/digests":   {Uses: []string{"params$", "sim", "bench/report", "bench/rig", "bench/reproduce", "bench/compare", "bench/faults", "costs"}, Library: true},
+	"bench/simspeed":  {Uses: []string{"layout$", "params$", "sim", "host", "driver", "fabric", "costs", "bench/report", "bench/rig"}, External: []string{sys}, Library: true},
 	"bench/internal":  {Uses: []string{"layout", "sim", "host", "driver", "bench/rig"}}, // helpers of tests
 
 	// Separate from bench, so that bench needs no plotting library.

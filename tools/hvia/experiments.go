@@ -10,6 +10,7 @@ import (
 	"hvia/bench/digests"
 	"hvia/bench/faults"
 	"hvia/bench/reproduce"
+	"hvia/bench/simspeed"
 	"hvia/conformance"
 	"hvia/fabric/service"
 	"hvia/sim"
@@ -24,6 +25,7 @@ func experiments() cli.Experiments {
 		FaultMatrix:    faults.Run,
 		Digests:        digests.Run,
 		ReadDigests:    digests.Read,
+		BenchSim:       simspeed.Run,
 		ServePeer:      reproduce.ServePeer,
 		Demo:           demo.Run,
 		Conform:        conformance.Conform,

@@ -26,6 +26,7 @@ import (
 	"hvia/bench/report"
 	"hvia/bench/reproduce"
 	"hvia/bench/rig"
+	"hvia/bench/simspeed"
 	"hvia/conformance"
 	"hvia/sim"
 	"hvia/sim/verilate"
@@ -85,6 +86,7 @@ func fake(behaviour string) cli.Experiments {
 	b := behaves(behaviour)
 	return cli.Experiments{
 		Fabrics: fakeFabrics(behaviour), Reproduce: b.reproduce, Ablate: b.ablate, Compare: b.compare, Demo: b.demo, Conform: b.conform,
+		BenchSim:    b.benchSim,
 		ReadDigests: func() (*digests.Table, error) { return digestTable("f1", "w1"), nil },
 		Digests: func(context.Context, digests.Config) (*digests.Table, error) {
 			switch behaviour {
@@ -236,6 +238,17 @@ func (b behaves) conform(_ context.Context, c conformance.Config) (*conformance.
 		err := errors.New("conform: node 1 went away")
 		r.Error = err.Error()
 		return r, err
+	}
+	return r, nil
+}
+
+func (b behaves) benchSim(ctx context.Context, c simspeed.Config) (*simspeed.Report, error) {
+	r := simspeed.NewReport(c, fakeHashes)
+	for i, title := range []string{"4 B round trip", "idle second"} {
+		if err := b.part(ctx, i, "bench-sim: idle second: node 1 went away", c.Progress, rig.Progress{What: title, Total: 2}); err != nil {
+			return r, err
+		}
+		r.Rows = append(r.Rows, &simspeed.Row{Title: title, Simulator: "default", Wall: simspeed.Times{Least: 0.001, Median: 0.002, Ratio: 1}, CPU: simspeed.Times{Least: 0.001, Median: 0.001, Ratio: 1}})
 	}
 	return r, nil
 }

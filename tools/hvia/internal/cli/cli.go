@@ -27,6 +27,7 @@ import (
 	"hvia/bench/report"
 	"hvia/bench/reproduce"
 	"hvia/bench/rig"
+	"hvia/bench/simspeed"
 	"hvia/conformance"
 	"hvia/sim"
 	"hvia/sim/verilate"
@@ -59,6 +60,9 @@ type Experiments struct {
 	// Digests repeats the runs that ReadDigests reads from the record.
 	Digests     func(context.Context, digests.Config) (*digests.Table, error)
 	ReadDigests func() (*digests.Table, error)
+
+	// BenchSim returns what it measured, also with an error.
+	BenchSim func(context.Context, simspeed.Config) (*simspeed.Report, error)
 
 	// ServePeer runs the second host of an experiment with two processes; the
 	// first sends the job on standard input.
@@ -217,7 +221,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return &usageError{cmd.CommandPath(), fmt.Errorf("invalid argument %q for \"--color\": auto, always and never are possible", a.color)}
 	}
-	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.digests(), a.conform(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
+	root.AddCommand(a.reproduce(), a.compare(), a.ablate(), a.faults(), a.digests(), a.benchSim(), a.conform(), a.report(), a.demo(), a.up(), a.ps(), a.down(), a.doctor(), a.version(), a.build(), a.peer())
 	return root
 }
 
