@@ -205,11 +205,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 			}
 		}()
 	}
-	cflags := "-std=c++17 -O2 -MP" + flags(" -D", spec.Defines)
-	kept := spec.runtime(root, verilator, cflags)
-	if err := copyObjects(kept, objects); err != nil {
-		return err
-	}
+	cflags := commonFlags + flags(" -D", spec.Defines)
 	// Relative paths: a program does not depend on the checkout's place.
 	below := func(base string, files ...string) (list []string) {
 		for _, f := range files {
@@ -234,6 +230,10 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("top %s: %w\n%s", spec.Top, err, tail(out, 8000))
+	}
+	kept := spec.runtime(root, verilator)
+	if err := copyObjects(kept, objects); err != nil {
+		return err
 	}
 	if err := spec.compile(ctx, objects, verilator); err != nil {
 		return err
@@ -321,30 +321,27 @@ func (s Spec) stage(format string, arguments ...any) {
 }
 
 // The model is the inner loop. Construction and tracing run rarely.
-const makeFlags = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+const (
+	makeFlags   = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+	commonFlags = "-std=c++17 -O2 -MP"
+)
 
-// runtime returns the folder for the object files of Verilator's runtime with
-// these flags. They take half of a unit test's compile time and are the same
-// for all.
-func (s Spec) runtime(root string, verilator Tool, cflags string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v", verilator.Version, cflags, makeFlags, s.Trace))
+// runtime returns the folder for the object files of Verilator's runtime. They
+// take most of a unit test's compile time and are the same for all: the runtime
+// reads no definition of a spec.
+func (s Spec) runtime(root string, verilator Tool) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v %v", verilator.Version, commonFlags, makeFlags, s.Trace, s.Signals))
 	return filepath.Join(s.cache(root), "runtime-"+hex.EncodeToString(sum[:8]))
 }
 
 // copyObjects copies kept object files into a build's folder, where make sees
-// them as newer than their sources.
+// them as newer than their sources and than the make file of Verilator.
 func copyObjects(from, to string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
 	names, err := filepath.Glob(filepath.Join(from, "verilated*"))
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, err := os.Stat(filepath.Join(to, filepath.Base(name))); err == nil {
-			continue
-		}
 		b, err := os.ReadFile(name)
 		if err != nil {
 			return err
