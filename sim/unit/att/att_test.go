@@ -94,10 +94,10 @@ func TestHostMemory(t *testing.T) {
 // A bus error makes an operation an error, never a wrong answer. The card does
 // not use data that it could not read.
 func TestHostMemoryFails(t *testing.T) {
-	require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t))))
+	require.NoError(t, hostMemoryFails(t, unit.Build(t, spec(t)), 0))
 }
 
-func hostMemoryFails(t *testing.T, program string) error {
+func hostMemoryFails(t *testing.T, program string, fault int) error {
 	// the limit operation (opLimit) makes this many host writes
 	const limit = 16
 	table, err := att.NewTable(limit)
@@ -124,7 +124,7 @@ func hostMemoryFails(t *testing.T, program string) error {
 		{1, never, [9]uint8{0, 0, 0, backend, 1, backend, 0, 0, backend}},
 		{2, never, [9]uint8{0, 0, 0, none, 1, backend, 0, 0, backend}},
 	} {
-		var limits []string
+		limits := []string{fmt.Sprintf("+fault=%d", fault)}
 		if c.reads != never {
 			limits = append(limits, fmt.Sprintf("+failreads=%d", c.reads))
 		}
@@ -241,53 +241,58 @@ func TestLatency(t *testing.T) {
 	require.Greater(t, s.warm.quantile(0), l.warm.quantile(0))
 }
 
+// Bugs that the differential run finds, with these straps.
+var differentialBugs = []unit.Bug{
+	{"bound_off_by_one", walker, "({4'd0, len_q} > space_q)", "({4'd0, len_q} > space_q + 36'(FAULT))"},
+	{"tag_removed", walker, "attr_q[AttrTagLsb+:16] != tag_q", "!FAULT && (attr_q[AttrTagLsb+:16] != tag_q)"},
+	{"tag_swapped", walker, "(attr_q[AttrTagLsb+:16] != tag_q)",
+		"((FAULT ? {attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} : attr_q[AttrTagLsb+:16]) != tag_q)"},
+	{"missing_invalidate", walker, "else if (mem_req_ready_i) scan_q <= 1'b1;", "else if (mem_req_ready_i && FAULT) update_done_q <= 1'b1;\n          else if (mem_req_ready_i) scan_q <= 1'b1;"},
+	{"scan_misses_last", walker, "scan_last_q <= scan_ptr_q == LastLine;", "scan_last_q <= scan_ptr_q == (FAULT ? LastLine - 1'b1 : LastLine);"},
+	{"entry_kept", walker, "&& !corrupt_q && !forgetful_i;", "&& !corrupt_q && !(forgetful_i && (client_q[0] || !FAULT));"},
+	{"unchecked_address", walker, "(host_i ? step_q[3] && sound : entry_ok)", "(host_i && !FAULT ? step_q[3] && sound : entry_ok)"},
+	{"words_awaited", memory, "assign words_in    = count_q == mem_req_len_i;", "assign words_in    = FAULT ? count_q + 4'd1 >= mem_req_len_i : count_q == mem_req_len_i;"},
+	{"wrong_level", memory, "(ask_addr[23] ? level2_i : level1_i)", "((FAULT ? ask_addr[22] : ask_addr[23]) ? level2_i : level1_i)"},
+	{"limit_ignored", walker, "assign index_ok = {1'b0, index} < limit_q;", "assign index_ok = FAULT ? {1'b0, index} <= limit_q : {1'b0, index} < limit_q;"},
+	{"no_bound", manager, "assign pool    = (urgent != 4'd0) ? urgent : request;", "assign pool    = (urgent != 4'd0) && !FAULT ? urgent : request;"},
+}
+
+// Bugs that the run with bus errors finds.
+var failureBugs = []unit.Bug{
+	{"write_error_lost", memory, "assign mem_werr_o      = host_i & answer_err;", "assign mem_werr_o      = host_i & answer_err & !FAULT;"},
+	{"limit_believed", walker, "if (!werr_q) limit_q <= limit_new;", "if (!werr_q || FAULT) limit_q <= limit_new;"},
+	{"invalidation_lost", walker, "update_err_q <= rerr_q || !entry_ok || mem_werr_i;", "update_err_q <= rerr_q || !entry_ok || (mem_werr_i && !FAULT);"},
+	{"read_error_ignored", memory, "assign mem_rerr_o      = host_i & beat_last & beat_err;", "assign mem_rerr_o      = host_i & beat_last & beat_err & (left_q != 4'd1 | !FAULT);"},
+}
+
+// faulty builds a program with all bugs.
+func faulty(t *testing.T) string {
+	t.Helper()
+	return unit.Build(t, unit.Inject(t, spec(t), slices.Concat(differentialBugs, failureBugs)))
+}
+
 // The differential run finds each of these bugs.
 func TestMutants(t *testing.T) {
 	const host = 1 << layout.StrapAttInHostMemory
 	straps := map[string]uint32{"entry_kept": 1 << layout.StrapNoAttOverlap, "unchecked_address": host, "words_awaited": host, "wrong_level": host}
-	for name, m := range map[string]verilate.Mutant{
-		"bound_off_by_one":   {File: walker, Old: "({4'd0, len_q} > space_q)", New: "({4'd0, len_q} > space_q + 36'd1)"},
-		"tag_removed":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "1'b0"},
-		"tag_swapped":        {File: walker, Old: "attr_q[AttrTagLsb+:16] != tag_q", New: "{attr_q[AttrTagLsb+:8], attr_q[AttrTagLsb+8+:8]} != tag_q"},
-		"missing_invalidate": {File: walker, Old: "else if (mem_req_ready_i) scan_q <= 1'b1;", New: "else if (mem_req_ready_i) update_done_q <= 1'b1;"},
-		"scan_misses_last":   {File: walker, Old: "scan_last_q <= scan_ptr_q == LastLine;", New: "scan_last_q <= scan_ptr_q == LastLine - 1'b1;"},
-		"entry_kept":         {File: walker, Old: "&& !corrupt_q && !forgetful_i;", New: "&& !corrupt_q && !(forgetful_i && client_q[0]);"},
-		"unchecked_address":  {File: walker, Old: "(host_i ? step_q[3] && sound : entry_ok)", New: "entry_ok"},
-		"words_awaited":      {File: memory, Old: "assign words_in    = count_q == mem_req_len_i;", New: "assign words_in    = count_q + 4'd1 >= mem_req_len_i;"},
-		"wrong_level":        {File: memory, Old: "(ask_addr[23] ? level2_i : level1_i)", New: "(ask_addr[22] ? level2_i : level1_i)"},
-		"limit_ignored":      {File: walker, Old: "assign index_ok = {1'b0, index} < limit_q;", New: "assign index_ok = {1'b0, index} <= limit_q;"},
-		"no_bound":           {File: manager, Old: "assign pool    = (urgent != 4'd0) ? urgent : request;", New: "assign pool    = request | (urgent & 4'd0);"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.Fault(t)
-			s := spec(t)
-			s.Name += "_" + name
-			s.Mutants = []verilate.Mutant{m}
-			program := unit.Build(t, s)
-			r := run(t, program, options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000, straps: straps[name]})
-			require.Error(t, r.err, "the run did not catch the injected bug %q -> %q: %s", m.Old, m.New, r)
-			t.Logf("caught: %v", r.err)
+	program := faulty(t)
+	o := options{seed: unit.Seed(t), operations: 20_000, corePeriod: 30_000}
+	require.NoError(t, run(t, program, o).err, "without a bug")
+	for i, b := range differentialBugs {
+		t.Run(b[0], func(t *testing.T) {
+			o.straps, o.fault = straps[b[0]], i+1
+			unit.Caught(t, run(t, program, o).err, b[2], b[3])
 		})
 	}
 }
 
 // The run with bus errors finds each of these bugs.
 func TestFailureMutants(t *testing.T) {
-	for name, m := range map[string]verilate.Mutant{
-		"write_error_lost":   {File: memory, Old: "assign mem_werr_o      = host_i & answer_err;", New: "assign mem_werr_o      = host_i & answer_err & 1'b0;"},
-		"limit_believed":     {File: walker, Old: "if (!werr_q) limit_q <= limit_new;", New: "limit_q <= limit_new;"},
-		"invalidation_lost":  {File: walker, Old: "update_err_q <= rerr_q || !entry_ok || mem_werr_i;", New: "update_err_q <= rerr_q || !entry_ok;"},
-		"read_error_ignored": {File: memory, Old: "assign mem_rerr_o      = host_i & beat_last & beat_err;", New: "assign mem_rerr_o      = host_i & beat_last & beat_err & (left_q != 4'd1);"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.Fault(t)
-			s := spec(t)
-			s.Name += "_" + name
-			s.Mutants = []verilate.Mutant{m}
-			program := unit.Build(t, s)
-			err := hostMemoryFails(t, program)
-			require.Error(t, err, "the run did not catch the injected bug %q -> %q", m.Old, m.New)
-			t.Logf("caught: %v", err)
+	program := faulty(t)
+	require.NoError(t, hostMemoryFails(t, program, 0), "without a bug")
+	for i, b := range failureBugs {
+		t.Run(b[0], func(t *testing.T) {
+			unit.Caught(t, hostMemoryFails(t, program, len(differentialBugs)+i+1), b[2], b[3])
 		})
 	}
 }

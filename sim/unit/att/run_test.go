@@ -151,6 +151,7 @@ type options struct {
 	noSkip     bool
 	pauses     bool // long pauses, which can be skipped
 	straps     uint32
+	fault      int // the injected bug, from 1
 }
 
 type result struct {
@@ -179,7 +180,7 @@ func (r result) String() string {
 func run(t *testing.T, program string, o options) result {
 	t.Helper()
 	started := time.Now()
-	b := startBench(t, program, o.seed, o.corePeriod, o.noSkip, o.straps)
+	b := startBench(t, program, o.seed, o.corePeriod, o.noSkip, o.straps, fmt.Sprintf("+fault=%d", o.fault))
 	res := result{codes: map[layout.AttError]uint64{
 		layout.AttErrorNone: 0, layout.AttErrorHandle: 0, layout.AttErrorBounds: 0, layout.AttErrorTag: 0, layout.AttErrorAccess: 0, layout.AttErrorBackend: 0,
 	}}

@@ -540,7 +540,7 @@ class Testbench {
   bool skip_, host_ = false;
   HostBus bus_;
   SdramChip chip_;
-  VerilatedContext context_;
+  unit::Context context_;
   Vatt_tb dut_{&context_};
 
   int64_t time_ = 0, next_core_ = 0, next_sd_ = 0;

@@ -8,13 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
 
-const (
-	controller = "rtl/att/hvia_sdram_controller.sv"
-	numbers    = "rtl/gen/hvia_params_pkg.sv"
-)
+const controller = "rtl/att/hvia_sdram_controller.sv"
 
 var sizes = unit.Sizes{Short: 5_000, Normal: 200_000, Long: 5_000_000}
 
@@ -33,17 +29,19 @@ func TestController(t *testing.T) {
 }
 
 func TestControllerMutants(t *testing.T) {
-	unit.MustCatch(t, unit.Testbench(t, "sdram_controller"), 20_000, map[string]verilate.Mutant{
-		"rcd":               {File: numbers, Old: "SdramRcdClocks = 2;", New: "SdramRcdClocks = 1;"},
-		"ras":               {File: numbers, Old: "SdramRasClocks = 5;", New: "SdramRasClocks = 4;"},
-		"write_pre":         {File: numbers, Old: "SdramWrClocks = 2;", New: "SdramWrClocks = 1;"},
-		"slow_refresh":      {File: numbers, Old: "SdramRefreshClocks = 1562;", New: "SdramRefreshClocks = 1600;"},
-		"at_33_mhz_rc":      {File: numbers, Old: "SdramSlowRcClocks = 3;", New: "SdramSlowRcClocks = 2;"},
-		"at_33_mhz_refresh": {File: controller, Old: "refresh_clocks  = slow_i ?", New: "refresh_clocks  = 1'b0 ?"},
-		"at_33_mhz_power":   {File: numbers, Old: "SdramSlowPowerUpClocks = 6667;", New: "SdramSlowPowerUpClocks = 6660;"},
-		"turn_around":       {File: controller, Old: "wvalid_i && (rd_valid_q == '0)", New: "wvalid_i && !rd_valid_q[0]"},
-		"wrong_row":         {File: controller, Old: "row_hit   = bank_open && (open_row == row)", New: "row_hit   = bank_open && (open_row[10:0] == row[10:0])"},
-		"early_quiet":       {File: controller, Old: "(rd_valid_q == '0) && (rd_last_q == '0) && !rvalid_q && cke_q", New: "(rd_last_q == '0) && cke_q"},
-		"hole":              {File: controller, Old: "assign quiet_o = waiting && !due &&", New: "assign quiet_o = waiting &&"},
+	unit.MustCatchEach(t, unit.Testbench(t, "sdram_controller"), 20_000, []unit.Bug{
+		{"rcd", controller, "- hvia_params_pkg::SdramRcdClocks)", "- hvia_params_pkg::SdramRcdClocks + int'(FAULT))"},
+		{"ras", controller, "- hvia_params_pkg::SdramRasClocks)", "- hvia_params_pkg::SdramRasClocks + int'(FAULT))"},
+		{"write_pre", controller, "localparam logic [2:0] WriteReload = 3'(hvia_params_pkg::SdramWrClocks - 1);",
+			"logic [2:0] WriteReload;\n  assign WriteReload = 3'(hvia_params_pkg::SdramWrClocks - 1 - int'(FAULT));"},
+		{"slow_refresh", controller, "48'(hvia_params_pkg::SdramRefreshClocks)", "48'(FAULT ? 1600 : hvia_params_pkg::SdramRefreshClocks)"},
+		{"at_33_mhz_rc", controller, "localparam int unsigned SlowRc = hvia_params_pkg::SdramSlowRcClocks;",
+			"int unsigned SlowRc;\n  assign SlowRc = hvia_params_pkg::SdramSlowRcClocks - 32'(FAULT);"},
+		{"at_33_mhz_refresh", controller, "refresh_clocks  = slow_i ?", "refresh_clocks  = slow_i && !FAULT ?"},
+		{"at_33_mhz_power", controller, "48'(hvia_params_pkg::SdramSlowPowerUpClocks)", "48'(hvia_params_pkg::SdramSlowPowerUpClocks - (FAULT ? 7 : 0))"},
+		{"turn_around", controller, "wvalid_i && (rd_valid_q == '0)", "wvalid_i && (FAULT ? !rd_valid_q[0] : rd_valid_q == '0)"},
+		{"wrong_row", controller, "row_hit   = bank_open && (open_row == row)", "row_hit   = bank_open && (FAULT ? open_row[10:0] == row[10:0] : open_row == row)"},
+		{"early_quiet", controller, "(rd_valid_q == '0) && (rd_last_q == '0) && !rvalid_q && cke_q", "(FAULT || (rd_valid_q == '0) && !rvalid_q) && (rd_last_q == '0) && cke_q"},
+		{"hole", controller, "assign quiet_o = waiting && !due &&", "assign quiet_o = waiting && (!due || FAULT) &&"},
 	})
 }

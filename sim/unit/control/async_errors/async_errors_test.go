@@ -35,10 +35,10 @@ func TestAsyncErrors(t *testing.T) {
 }
 
 func TestAsyncErrorsMutants(t *testing.T) {
-	unit.MustCatch(t, spec(t), 50, map[string]verilate.Mutant{
-		"last_first":   {File: collector, Old: "assign first   = waiting_q & (~waiting_q + 1'b1);", New: "assign first   = waiting_q[6] ? 7'b1000000 : waiting_q & (~waiting_q + 1'b1);"},
-		"again_lost":   {File: collector, Old: "waiting_q <= (waiting_q & ~first) | valid_i;", New: "waiting_q <= (waiting_q | valid_i) & ~first;"},
-		"quiet_early":  {File: collector, Old: "assign quiet_o = waiting_q == '0 && valid_i == '0;", New: "assign quiet_o = waiting_q == '0;"},
-		"code_changes": {File: collector, Old: "if (valid_i[s]) begin", New: "if (valid_i[s] || (s == 2 && valid_i[1])) begin"},
+	unit.MustCatchEach(t, spec(t), 50, []unit.Bug{
+		{"last_first", collector, "assign first   = waiting_q &", "assign first   = FAULT && waiting_q[6] ? 7'b1000000 : waiting_q &"},
+		{"again_lost", collector, "waiting_q <= (waiting_q & ~first) | valid_i;", "waiting_q <= FAULT ? (waiting_q | valid_i) & ~first : (waiting_q & ~first) | valid_i;"},
+		{"quiet_early", collector, "waiting_q == '0 && valid_i == '0;", "waiting_q == '0 && (valid_i == '0 || FAULT);"},
+		{"code_changes", collector, "if (valid_i[s]) begin", "if (valid_i[s] || (FAULT && s == 2 && valid_i[1])) begin"},
 	})
 }

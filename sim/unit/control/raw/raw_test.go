@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
 
 const (
@@ -32,15 +31,16 @@ func TestRaw(t *testing.T) {
 }
 
 func TestRawMutants(t *testing.T) {
-	unit.MustCatch(t, unit.Testbench(t, "raw_port", "W=32"), 60_000, map[string]verilate.Mutant{
-		"tail_mask":      {File: ring, Old: "(fetch_q != (tail_i & mask))", New: "(fetch_q != tail_i)"},
-		"wrap":           {File: ring, Old: "fetch_d       = fetch_take ? ((fetch_q + 8'd1) & mask) : fetch_q;", New: "fetch_d       = fetch_take ? (fetch_q + 8'd1) : fetch_q;"},
-		"longest":        {File: ring, Old: "fetch_len_i > MaxTransmit", New: "fetch_len_i >= MaxTransmit"},
-		"page":           {File: ring, Old: "fetch_pa_i[11:0]} + fetch_len_i > PageBytes", New: "fetch_pa_i[11:0]} + fetch_len_i > PageBytes + 32'd1"},
-		"stale_status":   {File: ring, Old: "assign drop = finish && (use_stale_q || restart_i);", New: "assign drop = finish && restart_i;"},
-		"stale_entry":    {File: ring, Old: "assign fetch_put    = fetch_done_i && !fetch_stale_q && !restart_i;", New: "assign fetch_put    = fetch_done_i && !restart_i;"},
-		"early_irq":      {File: port, Old: "writing_q && wdone_i && write_rx_q, writing_q && wdone_i && !write_rx_q}", New: "wvalid_q && wready_i && write_rx_q, wvalid_q && wready_i && !write_rx_q}"},
-		"one_read_ahead": {File: ring, Old: "((ready_q + done_q) < CountBits'(Depth))", New: "((ready_q + done_q) < CountBits'(2))"},
-		"lost_trace":     {File: port, Old: "sent_q <= sent || (sent_q && irq_raw_receive_o);", New: "sent_q <= sent;"},
+	unit.MustCatchEach(t, unit.Testbench(t, "raw_port", "W=32"), 60_000, []unit.Bug{
+		{"tail_mask", ring, "(fetch_q != (tail_i & mask))", "(fetch_q != (FAULT ? tail_i : tail_i & mask))"},
+		{"wrap", ring, "fetch_take ? ((fetch_q + 8'd1) & mask) : fetch_q;", "fetch_take ? (FAULT ? fetch_q + 8'd1 : (fetch_q + 8'd1) & mask) : fetch_q;"},
+		{"longest", ring, "fetch_len_i > MaxTransmit", "(FAULT ? fetch_len_i >= MaxTransmit : fetch_len_i > MaxTransmit)"},
+		{"page", ring, "fetch_pa_i[11:0]} + fetch_len_i > PageBytes", "fetch_pa_i[11:0]} + fetch_len_i > PageBytes + 32'(FAULT)"},
+		{"stale_status", ring, "assign drop = finish && (use_stale_q || restart_i);", "assign drop = finish && (use_stale_q && !FAULT || restart_i);"},
+		{"stale_entry", ring, "assign fetch_put    = fetch_done_i && !fetch_stale_q &&", "assign fetch_put    = fetch_done_i && (!fetch_stale_q || FAULT) &&"},
+		{"early_irq", port, "{writing_q && wdone_i && write_rx_q, writing_q && wdone_i && !write_rx_q}",
+			"{2{FAULT ? wvalid_q && wready_i : writing_q && wdone_i}} & {write_rx_q, !write_rx_q}"},
+		{"one_read_ahead", ring, "((ready_q + done_q) < CountBits'(Depth))", "((ready_q + done_q) < CountBits'(FAULT ? 2 : Depth))"},
+		{"lost_trace", port, "sent_q <= sent || (sent_q && irq_raw_receive_o);", "sent_q <= sent || (sent_q && irq_raw_receive_o && !FAULT);"},
 	})
 }

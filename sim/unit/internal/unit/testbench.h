@@ -40,6 +40,8 @@ class Rng : public hvia::SplitMix {
 struct Options {
   uint64_t seed = 1;
   uint64_t size = 1;  // amount of work, in the testbench's unit
+  int argc = 0;
+  char** argv = nullptr;
 };
 
 inline Options& options() {
@@ -70,6 +72,8 @@ inline uint64_t& clocks() {
   } while (0)
 
 inline void ParseOptions(int argc, char** argv) {
+  options().argc = argc;
+  options().argv = argv;
   for (int i = 1; i < argc; i++) {
     std::string a = argv[i];
     if (a.rfind("+", 0) == 0) continue;  // for Verilator
@@ -121,6 +125,11 @@ inline int Pass(std::initializer_list<std::pair<const char*, uint64_t>> figures 
 }
 
 #ifdef VM_COVERAGE  // compiled by Verilator
+// A context of its own, with the command line for $value$plusargs.
+struct Context : VerilatedContext {
+  Context() { commandArgs(options().argc, options().argv); }
+};
+
 // The start of main. State without reset starts random, or as 0 if `unreset` is 0.
 inline void Start(int argc, char** argv, int unreset = 2) {
   Verilated::commandArgs(argc, argv);

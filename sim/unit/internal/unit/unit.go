@@ -11,8 +11,6 @@ import (
 	"hash/fnv"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,37 +221,35 @@ type Bug [4]string
 // +fault=n.
 func Inject(t *testing.T, spec verilate.Spec, bugs []Bug) verilate.Spec {
 	t.Helper()
-	root, err := verilate.Root()
-	check(t, err)
 	spec.Name += "_faults"
-	spec.Mutants = nil
-	switched := map[string]bool{}
-	for i, bug := range bugs {
-		name, file, right, wrong := bug[0], bug[1], bug[2], bug[3]
-		if !strings.Contains(wrong, "FAULT") {
-			t.Fatalf("bug %s: %q has no FAULT", name, wrong)
-		}
-		if !switched[file] {
-			switched[file] = true
-			text, err := os.ReadFile(filepath.Join(root, file))
-			check(t, err)
-			head := moduleHead.FindString(string(text))
-			spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: head,
-				New: head + "  int injected;\n  initial if ($value$plusargs(\"fault=%d\", injected) == 0) injected = 0;\n"})
-		}
-		on := fmt.Sprintf("(injected == %d)", i+1)
-		spec.Mutants = append(spec.Mutants, verilate.Mutant{File: file, Old: right, New: strings.ReplaceAll(wrong, "FAULT", on)})
-	}
+	spec.Mutants = Switch(t, bugs)
 	return spec
 }
 
-var moduleHead = regexp.MustCompile(`(?ms)^module .*?^\);\n`)
+// Switch returns the mutants of one build with all bugs ([verilate.Switch]).
+func Switch(t *testing.T, bugs []Bug) []verilate.Mutant {
+	t.Helper()
+	root, err := verilate.Root()
+	check(t, err)
+	var mutants []verilate.Mutant
+	for _, b := range bugs {
+		mutants = append(mutants, verilate.Mutant{File: b[1], Old: b[2], New: b[3]})
+	}
+	mutants, err = verilate.Switch(root, mutants)
+	check(t, err)
+	return mutants
+}
 
-// MustCatchEach builds a testbench with all bugs. It must pass with all of them
-// disabled, and fail with each. A short run tries the first four.
+// MustCatchEach builds a testbench with all bugs for [CatchEach].
 func MustCatchEach(t *testing.T, spec verilate.Spec, size uint64, bugs []Bug) {
 	t.Helper()
-	program := Build(t, Inject(t, spec, bugs))
+	CatchEach(t, Build(t, Inject(t, spec, bugs)), size, bugs)
+}
+
+// CatchEach requires that a testbench with these bugs passes with all of them
+// disabled, and fails with each. A short run tries the first four.
+func CatchEach(t *testing.T, program string, size uint64, bugs []Bug) {
+	t.Helper()
 	if _, err := Run(t.Context(), program, Seed(t), size); err != nil {
 		t.Fatalf("all bugs are switched off, and the testbench fails: %v", err)
 	}

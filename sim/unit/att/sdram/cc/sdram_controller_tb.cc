@@ -281,7 +281,7 @@ class Testbench {
   const int64_t period_, rcd_, rp_;
   const uint64_t started_ = unit::clocks();
   SdramChip chip_;
-  VerilatedContext context_;
+  unit::Context context_;
   Vhvia_sdram_controller dut_{&context_};
   std::unordered_map<uint32_t, uint32_t> shadow_;
   std::unique_ptr<Request> current_;

@@ -184,7 +184,7 @@ class Testbench {
 
   unit::Rng rng_;
   const uint64_t wanted_;
-  VerilatedContext context_;
+  unit::Context context_;
   Vcdc_tb dut_{&context_};
   std::deque<uint32_t> flight_[kLanes];
   uint64_t moved_[kLanes] = {}, full_[kLanes] = {}, most_[kLanes] = {}, resets_ = 0, rests_ = 0, dst_edges_ = 0;
