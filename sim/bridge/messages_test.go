@@ -129,6 +129,8 @@ func TestMessagesOfOneThatDied(t *testing.T) {
 	require.NoError(t, box.Begin(ctx))
 	require.NoError(t, send(ctx, slot, 1, 4, 1))
 	require.NoError(t, send(ctx, slot, 1, 4, 2))
+	_, err = slot.Park(ctx, bridge.Wait{Timeout: bridge.Nanosecond}) // both are in the mailbox
+	require.NoError(t, err)
 	wake, err := receive(ctx, box)
 	require.NoError(t, err)
 	require.Len(t, wake.Message, 1)

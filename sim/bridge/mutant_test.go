@@ -44,34 +44,44 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		pages     = "sim/fabric/shared_pages.cc"
 		memory    = "sim/fabric/host_memory.cc"
 	)
-	for i, c := range []struct{ file, old, replacement, test string }{
-		{guests, "if (!g.pages[page]) return", "if (false) return", "TestGuestViolations"},
-		{guests, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "> kDoorbellPageBytes", "TestGuestViolations"},
-		{guests, "g->pages[page] = on;", "g->pages[page] = on || true;", "TestDoorbellTakenBack"},
+	cases := []struct{ file, old, replacement, test string }{
+		{guests, "if (!g.pages[page]) return", "if (!g.pages[page] && !FAULT) return", "TestGuestViolations"},
+		{guests, "+ 4 * static_cast<uint64_t>(c.count) > kDoorbellPageBytes", "+ (FAULT ? 0 : 4 * static_cast<uint64_t>(c.count)) > kDoorbellPageBytes", "TestGuestViolations"},
+		{guests, "g->pages[page] = on;", "g->pages[page] = on || FAULT;", "TestDoorbellTakenBack"},
 		{guests, "bytes <= hi - address", "bytes <= hi", "TestGuestViolations"},
-		{guests, "if (w.start != s.clock || w.deadline < w.start) return", "if (w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
-		{guests, "if (timed_ && s.wait.armed) return", "if (false && s.wait.armed) return", "TestGarbageWhileWaiting"},
+		{guests, "if (w.start != s.clock || w.deadline < w.start) return", "if ((w.start != s.clock && !FAULT) || w.deadline < w.start) return", "TestGarbageInTheSlotPage"},
+		{guests, "if (timed_ && s.wait.armed) return", "if (timed_ && s.wait.armed && !FAULT) return", "TestGarbageWhileWaiting"},
 		{scheduler, "*violation = true;", "", "TestGuestAttachesItsRanksOnly"},
 		{scheduler, "if (!left) slots_.DropCommands(s);", "", "TestViolatorIsNotServed"},
-		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck, guests_", "Stop(kBridgeStopStuck, text); if (false) FinishGuest(*g, kBridgeGuestEndStuck, guests_", "TestStuckGuest"},
-		{guests, "if (++s->acts <= kBridgeMaxGuestCommands) return", "return", "TestGuestWithoutMeasure"},
-		{scheduler, "if (Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence) {", "if (Load32(s.page, kBridgeSlotAbortOffset) != 0) {", "TestLateAbort"},
+		{scheduler, "FinishGuest(*g, kBridgeGuestEndStuck, guests_", "if (FAULT) Stop(kBridgeStopStuck, text); else FinishGuest(*g, kBridgeGuestEndStuck, guests_", "TestStuckGuest"},
+		{guests, "if (++s->acts <= kBridgeMaxGuestCommands) return", "if (FAULT || ++s->acts <= kBridgeMaxGuestCommands) return", "TestGuestWithoutMeasure"},
+		{scheduler, "Load32(s.page, kBridgeSlotAbortOffset) == s.wait.sequence", "Load32(s.page, kBridgeSlotAbortOffset) != 0", "TestLateAbort"},
 		{mailboxes, "if (left.size() <= kBridgeMaxLeftMessages) return;", "if (true) return;", "TestMessagesOfProcessesThatLeft"},
-		{mailboxes, "if (!keep) Remove(", "if (!keep && sender == 0) Remove(", "TestMessagesOfOneThatDied"},
-		{scheduler, "if (!HasRank(to)) {", "if (false) {", "TestMessageToNobody"},
-		{scheduler, "{c.tag == 0 ? s.owner.guest : 0, ", "{0, ", "TestBarrierGroups"},
-		{guests, "if (held < stall_ns_) return", "return", "TestStallingGuest"},
+		{mailboxes, "if (!keep) Remove(", "if (!keep && (sender == 0 || !FAULT)) Remove(", "TestMessagesOfOneThatDied"},
+		{scheduler, "!HasRank(to)", "false", "TestMessageToNobody"},
+		{scheduler, "c.tag == 0 ? s.owner.guest : 0", "0", "TestBarrierGroups"},
+		{guests, "held < stall_ns_", "true", "TestStallingGuest"},
 		{guests, "s->clock - s->instant >= static_cast<Time>(kBridgeGuestSpan)", "s->clock != s->instant", "TestGuestWithoutMeasure"},
 		{server, "if (guests_) CloseSocket(c);", "", "TestNewGuestRejections"},
 		{server, "if (end.reason != kBridgeGuestEndOwner) SendEnd(c, end);", "SendEnd(c, end);", "TestEndGuest"},
 		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "0 * static_cast<int>(others)", "TestHeaderIsReadOnly"},
-		{memory, "const std::string why = MapOver(first, frames, bank.Descriptor(), 0);", "(void)bank; const std::string why;", "TestKilledGuest"},
-	} {
+		{memory, "const std::string why = MapOver(first, frames, bank.Descriptor(), 0);", "const std::string why = FAULT ? \"\" : MapOver(first, frames, bank.Descriptor(), 0);", "TestKilledGuest"},
+	}
+	var bugs []verilate.Mutant
+	for _, c := range cases {
+		bugs = append(bugs, verilate.Mutant{File: c.file, Old: c.old, New: c.replacement})
+	}
+	root, err := verilate.Root()
+	require.NoError(t, err)
+	bugs, err = verilate.Switch(root, bugs)
+	require.NoError(t, err)
+	program, err := sim.EchoSimulator(limited(t, 10*time.Minute), bugs...)
+	require.NoError(t, err)
+	for i, c := range cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			program, err := sim.EchoSimulator(limited(t, 10*time.Minute), verilate.Mutant{File: c.file, Old: c.old, New: c.replacement})
-			require.NoError(t, err)
+			t.Parallel() // most wait
 			cmd := exec.CommandContext(limited(t, 5*time.Minute), os.Args[0], "-test.run", "^("+c.test+")", "-test.failfast")
-			cmd.Env = append(os.Environ(), programVariable+"="+program, "HVIA_MUTANTS=", "HVIA_LONG=")
+			cmd.Env = append(os.Environ(), programVariable+"="+program, fmt.Sprintf("%s=%d", verilate.FaultVariable, i+1), "HVIA_MUTANTS=", "HVIA_LONG=")
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err, "not caught: %s -> %s", c.old, c.replacement)
 			require.True(t, strings.Contains(string(out), "--- FAIL") || strings.Contains(string(out), "panic: "), "%v: %s", err, out)

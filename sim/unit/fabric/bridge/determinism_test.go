@@ -157,7 +157,7 @@ func TestDeterminismTestNotices(t *testing.T) {
 // Without a fixed order of the slots, simultaneous commands would take effect
 // in the order in which threads were declared.
 func TestMutantSlotOrderIsCaught(t *testing.T) {
-	program := mutant(t, "sim/fabric/slots.cc", "std::sort(declared.begin(), declared.end(), Before);", "")
+	program := mutant(t, slotOrderBug)
 	s := seed(t)
 	ctx := testContext(t, time.Minute)
 	want, err := runWorkload(t, ctx, shape{processes: 1, program: program}, s, 20)

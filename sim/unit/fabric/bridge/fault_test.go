@@ -376,7 +376,7 @@ func TestDmaOutsideFramesInUseStopsTheRun(t *testing.T) {
 }
 
 func TestMutantUncheckedWriteIsCaught(t *testing.T) {
-	program := mutant(t, "sim/fabric/host_memory.cc", "observer_->OnMemoryFault(node_, true, address);\n    return;", "")
+	program := mutant(t, uncheckedWriteBug)
 	victim, errL, errR := strayTransfer(t, program, false)
 	require.NoError(t, errors.Join(errL, errR))
 	require.NotZero(t, victim)

@@ -156,17 +156,17 @@ func TestHeldWire(t *testing.T) {
 	require.Empty(t, lost.ends)
 }
 
+var heldWireBugs = [][3]string{
+	{linkFile, "start = std::max(start, d.free_at);", ""},                                                     // all at once
+	{linkFile, "d.kept.push_back({start, std::move(copy)});", "d.kept.push_front({start, std::move(copy)});"}, // out of order
+	{linkFile, "d.free_at = start + length + gap_;", "d.free_at = start + length - gap_;"},                    // too close
+}
+
 func TestMutantHeldWireIsCaught(t *testing.T) {
-	for i, c := range [][2]string{
-		{"start = std::max(start, d.free_at);", ""},                                  // all at once
-		{"d.kept.push_back({start", "d.kept.push_front({start"},                      // out of order
-		{"d.free_at = start + length + gap_;", "d.free_at = start + length - gap_;"}, // too close
-	} {
+	for i, c := range heldWireBugs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			unit.Fault(t)
-			program := mutant(t, "sim/fabric/link.cc", c[0], c[1])
-			got, _ := onWire(t, program, sendAll, holdAndRelease)
-			require.NotEqual(t, arrivals(got.frames, 0, holdRelease), got.ends, c[1])
+			got, _ := onWire(t, mutant(t, c), sendAll, holdAndRelease)
+			require.NotEqual(t, arrivals(got.frames, 0, holdRelease), got.ends, c[2])
 		})
 	}
 }

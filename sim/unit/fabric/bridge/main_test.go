@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +20,6 @@ import (
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
 
 // roleVariable makes this test binary play another process of a fabric.
@@ -171,10 +171,33 @@ func play(role string) error {
 	return fmt.Errorf("unknown role %q", role)
 }
 
-func mutant(t *testing.T, file, old, replacement string) string {
+const (
+	linkFile      = "sim/fabric/link.cc"
+	processorFile = "sim/fabric/processor.cc"
+	schedulerFile = "sim/fabric/scheduler.cc"
+	slotsFile     = "sim/fabric/slots.cc"
+)
+
+// Bugs of the simulator: file, old text, new text.
+var (
+	slotOrderBug      = [3]string{slotsFile, "std::sort(declared.begin(), declared.end(), Before);", ""}
+	pollGridBug       = [3]string{slotsFile, "(t - start) / period + 1", "(t - start + period - 1) / period"}
+	uncheckedWriteBug = [3]string{"sim/fabric/host_memory.cc", "observer_->OnMemoryFault(node_, true, address);\n    return;", ""}
+	parametersBug     = [3]string{"sim/fabric/main.cc", "scheduler.AddConfiguration(r.name, r.value);", "(void)r;"}
+)
+
+// mutant enables a bug for the rest of the test, and returns the simulator that
+// has the bugs of all tests here.
+func mutant(t *testing.T, bug [3]string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds a simulator")
 	}
-	return unit.Simulator(t, verilate.Mutant{File: file, Old: old, New: replacement})
+	all := slices.Concat(processorBugs, heldWireBugs, [][3]string{slotOrderBug, pollGridBug, uncheckedWriteBug, parametersBug})
+	var bugs []unit.Bug
+	for _, b := range all {
+		bugs = append(bugs, unit.Bug{"", b[0], b[1], b[2]})
+	}
+	unit.Enable(t, slices.Index(all, bug))
+	return unit.Simulator(t, unit.Switch(t, bugs)...)
 }

@@ -168,7 +168,7 @@ func TestRangesOfParameters(t *testing.T) {
 
 // A simulator that omits the replaced values from the digest is detected.
 func TestMutantReplacedParametersInDigest(t *testing.T) {
-	program := mutant(t, "sim/fabric/main.cc", "scheduler.AddConfiguration(r.name, r.value);", "(void)r;")
+	program := mutant(t, parametersBug)
 	ctx := testContext(t, time.Minute)
 	var digests []bridge.Digest
 	for _, clocks := range []int64{9, 10} {

@@ -20,7 +20,6 @@ import (
 	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
-	"hvia/sim/unit/internal/unit"
 )
 
 // crew is a group of threads of a node and their publications. In these tests
@@ -495,29 +494,26 @@ func TestRandomUseOfTheProcessor(t *testing.T) {
 	require.Greater(t, waited, rounds)
 }
 
-// The random programs reveal a bug in any rule of the processor.
+// Bugs in the rules of the processor.
+var processorBugs = [][3]string{
+	{processorFile, "std::max(mine.begin, h.end)", "mine.begin"},                      // charges at once
+	{processorFile, "h.service || !mine.service", "true"},                             // services wait
+	{processorFile, "h.end = Later(h.end, span);", ""},                                // an interruption costs nothing
+	{processorFile, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // starts before it runs
+	{slotsFile, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
+	{processorFile, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
+	{slotsFile, "w.start = end;", ""},                                                                            // the grid does not move
+	{schedulerFile, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // due polls are forgotten
+	{schedulerFile, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first polls do not wait
+	{schedulerFile, "if (until == now_) return false;", "return false;"},
+	{schedulerFile, "std::max(w.start, now_), Phase::kCharge", "std::max(w.start, now_), FAULT ? Phase::kCommand : Phase::kCharge"}, // before the instant is over
+}
+
+// The random programs reveal each.
 func TestMutantProcessorIsCaught(t *testing.T) {
-	const (
-		processor = "sim/fabric/processor.cc"
-		scheduler = "sim/fabric/scheduler.cc"
-		slots     = "sim/fabric/slots.cc"
-	)
-	for i, c := range [][3]string{
-		{processor, "mine.begin = std::max(mine.begin, h.end);", "(void)h;"},          // charges at once
-		{processor, "if (h.service || !mine.service) mine", "mine"},                   // services wait
-		{processor, "h.end = Later(h.end, span);", ""},                                // an interruption costs nothing
-		{processor, "if (h.begin >= mine.begin) h.begin = Later(h.begin, span);", ""}, // starts before it runs
-		{slots, "x.node != y.node ? x.node < y.node : x.rank < y.rank", "x.rank > y.rank"},
-		{processor, "h.begin < t && t < h.end", "h.begin <= t && t < h.end"},
-		{slots, "w.start = end;", ""},                                                                            // the grid does not move
-		{scheduler, "for (const Processor::Hold& h : held) slots_.DelayPolls(s.name.node, h.begin, h.end);", ""}, // due polls are forgotten
-		{scheduler, "processor.BusyUntil(at, index) > at ? 1 : 0", "0"},                                          // first polls do not wait
-		{scheduler, "if (until == now_) return false;", "return false;"},
-		{scheduler, "{std::max(w.start, now_), Phase::kCharge}", "{std::max(w.start, now_), Phase::kCommand}"}, // before the instant is over
-	} {
+	for i, c := range processorBugs {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			unit.Fault(t)
-			program := mutant(t, c[0], c[1], c[2])
+			program := mutant(t, c)
 			for i := range uint64(60) {
 				programs := randomOps(rand.New(rand.NewPCG(20041104, i)), 2+int(i%4), 60)
 				if got, _ := onFabric(t, program, 0, programs); !reflect.DeepEqual(model(programs), got) {

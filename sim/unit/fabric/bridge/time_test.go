@@ -86,7 +86,7 @@ func TestPollGridAndDeadline(t *testing.T) {
 func TestMutantPollGridIsCaught(t *testing.T) {
 	_, now := oneTransfer(t, "", 0, 1, host.Never)
 	written := now - 1
-	program := mutant(t, "sim/fabric/slots.cc", "const Time k = (t - start) / period + 1;", "const Time k = (t - start + period - 1) / period;")
+	program := mutant(t, pollGridBug)
 	// The bug makes a poll see a write of its instant.
 	_, now = oneTransfer(t, program, 0, written, host.Never)
 	require.NotEqual(t, 2*written, now)

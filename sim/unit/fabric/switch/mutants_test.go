@@ -16,49 +16,48 @@ import (
 	"hvia/sim"
 	"hvia/sim/bridge"
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
 
 // A switch with a bug differs from the model on random boards.
 func TestMutantSwitchIsCaught(t *testing.T) {
 	const file = "sim/fabric/switch.cc"
-	for name, m := range map[string]verilate.Mutant{
-		"forwards a wrong FCS":           {Old: "    ++counts.wrong_fcs;\n    return;", New: "    ++counts.wrong_fcs;"},
-		"learns nothing":                 {Old: "    table_[address] = entries_.insert(entries_.end(), {address, port, t});", New: ""},
-		"keeps what has moved":           {Old: "    entry.port = port;", New: ""},
-		"ages nothing":                   {Old: "  Age(t);\n", New: ""},
-		"ages a picosecond late":         {Old: "heard + ageing_ <= t", New: "heard + ageing_ < t"},
-		"ages what is heard":             {Old: "    entry.heard = t;\n", New: ""},
-		"loses the order of ageing":      {Old: "    entries_.splice(entries_.end(), entries_, known->second);\n", New: ""},
-		"ages without a count":           {Old: "    ++ports_[entries_.front().port].counts.aged;\n", New: ""},
-		"learns groups":                  {Old: "if ((address & kGroup) != 0) return;", New: ""},
-		"learns one too many":            {Old: "table_.size() < table_entries_", New: "table_.size() <= table_entries_"},
-		"learns the destination":         {Old: "Learn(port, t, Address(bytes, kEthernetHeaderSourceOffset))", New: "Learn(port, t, Address(bytes, kEthernetHeaderDestinationOffset))"},
-		"sends back":                     {Old: "|| (known != table_.end() && known->second->port == port)", New: ""},
-		"forwards PAUSE":                 {Old: "(destination & kReservedMask) == kReserved ||", New: ""},
-		"floods to the sender":           {Old: "if (i != port) Enqueue", New: "Enqueue"},
-		"does not flood to the last":     {Old: "i < ports_.size(); ++i)\n    if (i != port)", New: "i + 1 < ports_.size(); ++i)\n    if (i != port)"},
-		"takes a byte too many":          {Old: "+ kept > room_", New: "+ kept > room_ + 1"},
-		"takes a byte too few":           {Old: "+ kept > room_", New: "+ kept >= room_"},
-		"forgets the FCS":                {Old: "out->filling += Size(bytes.size());", New: "out->filling += bytes.size();"},
-		"frees room at the departure":    {Old: "out.left = out.plug.Transmit(", New: "out.left = t; out.plug.Transmit("},
-		"frees room a picosecond late":   {Old: "if (out->left > t) return;", New: "if (out->left >= t) return;"},
-		"never frees room":               {Old: "out->filling -= out->leaving;", New: ""},
-		"keeps no space for the starved": {Old: "if (mine == out->starved.end()) out->starved.push_back(from);", New: ""},
-		"keeps space for the served":     {Old: "if (mine != out->starved.end()) out->starved.erase(mine);", New: ""},
-		"keeps room when it is empty":    {Old: "if (out->filling == 0) out->starved.clear();", New: ""},
-		"has no latency":                 {Old: "out->queue.push_back({t + latency_, bytes});", New: "out->queue.push_back({t, bytes});"},
-		"is a picosecond late":           {Old: "out->queue.push_back({t + latency_, bytes});", New: "out->queue.push_back({t + latency_ + 1, bytes});"},
-		"last in, first out":             {Old: "out->queue.push_back(", New: "out->queue.push_front("},
-		"other ports first":              {Old: "for (size_t i = 0; i < ports_.size(); ++i) {\n    std::deque<Arrival>& arriving = ports_[i].arriving;", New: "for (size_t i = ports_.size(); i-- > 0;) {\n    std::deque<Arrival>& arriving = ports_[i].arriving;"},
-		"cuts through":                   {Old: "next = std::min(next, p.arriving.front().frame.last_byte)", New: "next = std::min(next, p.arriving.front().frame.first_byte)"},
-		"does not count what it dropped": {Old: "++out->counts.no_room;", New: ""},
-		"counts the filling before":      {Old: "  out->filling += Size(bytes.size());\n  out->counts.highest_filling = std::max(out->counts.highest_filling, out->filling);", New: "  out->counts.highest_filling = std::max(out->counts.highest_filling, out->filling);\n  out->filling += Size(bytes.size());"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			unit.Fault(t)
-			m.File = file
-			program, seed := player(t, m), unit.Seed(t)
+	bugs := []unit.Bug{
+		{"forwards a wrong FCS", file, "    ++counts.wrong_fcs;\n    return;", "    ++counts.wrong_fcs;"},
+		{"learns nothing", file, "    table_[address] = entries_.insert(entries_.end(), {address, port, t});", ""},
+		{"keeps what has moved", file, "    entry.port = port;", ""},
+		{"ages nothing", file, "  Age(t);\n", ""},
+		{"ages a picosecond late", file, "heard + ageing_ <= t", "heard + ageing_ + (FAULT ? 1 : 0) <= t"},
+		{"ages what is heard", file, "    entry.heard = t;\n", ""},
+		{"loses the order of ageing", file, "    entries_.splice(entries_.end(), entries_, known->second);\n", ""},
+		{"ages without a count", file, "    ++ports_[entries_.front().port].counts.aged;\n", ""},
+		{"learns groups", file, "if ((address & kGroup) != 0) return;", ""},
+		{"learns one too many", file, "table_.size() < table_entries_", "table_.size() <= table_entries_"},
+		{"learns the destination", file, "Learn(port, t, Address(bytes, kEthernetHeaderSourceOffset))", "Learn(port, t, Address(bytes, kEthernetHeaderDestinationOffset))"},
+		{"sends back", file, "|| (known != table_.end() &&", "|| (!FAULT && known != table_.end() &&"},
+		{"forwards PAUSE", file, "(destination & kReservedMask) == kReserved", "false"},
+		{"floods to the sender", file, "i != port", "true"},
+		{"does not flood to the last", file, "i < ports_.size(); ++i)\n", "i + (FAULT ? 1 : 0) < ports_.size(); ++i)\n"},
+		{"takes a byte too many", file, "+ kept > room_", "+ kept > room_ + (FAULT ? 1 : 0)"},
+		{"takes a byte too few", file, "+ kept > room_", "+ kept + (FAULT ? 1 : 0) > room_"},
+		{"forgets the FCS", file, "out->filling += Size(bytes.size());", "out->filling += bytes.size();"},
+		{"frees room at the departure", file, "out.left = out.plug.Transmit(t, bytes.data(), bytes.size());", "out.left = t; out.plug.Transmit(t, bytes.data(), bytes.size());"},
+		{"frees room a picosecond late", file, "if (out->left > t) return;", "if (out->left >= t) return;"},
+		{"never frees room", file, "out->filling -= out->leaving;", ""},
+		{"keeps no space for the starved", file, "if (mine == out->starved.end()) out->starved.push_back(from);", ""},
+		{"keeps space for the served", file, "if (mine != out->starved.end()) out->starved.erase(mine);", ""},
+		{"keeps room when it is empty", file, "if (out->filling == 0) out->starved.clear();", ""},
+		{"has no latency", file, "out->queue.push_back({t + latency_, bytes});", "out->queue.push_back({t, bytes});"},
+		{"is a picosecond late", file, "out->queue.push_back({t + latency_, bytes});", "out->queue.push_back({t + latency_ + 1, bytes});"},
+		{"last in, first out", file, "out->queue.push_back({t + latency_, bytes});", "out->queue.push_front({t + latency_, bytes});"},
+		{"other ports first", file, "for (size_t i = 0; i < ports_.size(); ++i) {\n    std::deque<Arrival>& arriving = ports_[i].arriving;", "for (size_t n = 0; n < ports_.size(); ++n) {\n    const size_t i = FAULT ? ports_.size() - 1 - n : n;\n    std::deque<Arrival>& arriving = ports_[i].arriving;"},
+		{"cuts through", file, "next = std::min(next, p.arriving.front().frame.last_byte)", "next = std::min(next, p.arriving.front().frame.first_byte)"},
+		{"does not count what it dropped", file, "++out->counts.no_room;", ""},
+		{"counts the filling before", file, "std::max(out->counts.highest_filling, out->filling)", "std::max(out->counts.highest_filling, out->filling - Size(bytes.size()))"},
+	}
+	program, seed := player(t, unit.Switch(t, bugs)...), unit.Seed(t)
+	for i, b := range bugs {
+		t.Run(b[0], func(t *testing.T) {
+			unit.Enable(t, i)
 			for i := range uint64(1000) {
 				b := random(rand.New(rand.NewPCG(seed, i)))
 				got, err := play(program, b)
@@ -122,13 +121,13 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		}
 		return nil
 	}
-	for i, c := range []struct {
+	cases := []struct {
 		file, old, new string
 		check          func(t *testing.T, program string) error
 	}{
 		{network, "return switch_ ? std::min(next, switch_->NextEvent()) : next;", "return next;", late},
 		{scheduler, "return network_->NextEvent() == kNever;", "return true;", late},
-		{network, "EndOf(node), on, t);", "1 - EndOf(node), on, t);", held},
+		{network, "EndOf(node), on, t);", "FAULT ? 1 - EndOf(node) : EndOf(node), on, t);", held},
 		{network, "LinkOf(node).Held(EndOf(node))", "LinkOf(node).Held(1 - EndOf(node))", held},
 		{network, "r.way == WireWay::kFromSwitch ? kSwitchEnd : kNodeEnd", "r.way == WireWay::kFromSwitch ? kNodeEnd : kSwitchEnd", func(t *testing.T, program string) error {
 			r, err := with(t, program, setup{nodes: 3, count: 30, config: sim.Config{Faults: faults(t, "1>switch:drop=50%")}})
@@ -139,17 +138,23 @@ func TestMutantFabricIsCaught(t *testing.T) {
 		}},
 		{network, "LinkOf(node).Counts(kSwitchEnd)", "LinkOf(node).Counts(kNodeEnd)", all},
 		{"sim/fabric/link.cc", "d.sink->DeliverDamaged(std::move(frame));", "", all},
-		{"sim/fabric/control_server.cc", "PutSwitchPort(r.ports[i]", "PutSwitchPort(r.ports[0]", all},
-		{"sim/fabric/main.cc", "if (is_node(destination)) recorder.Event", "recorder.Event", all},
+		{"sim/fabric/control_server.cc", "PutSwitchPort(r.ports[i]", "PutSwitchPort(r.ports[FAULT ? 0 : i]", all},
+		{"sim/fabric/main.cc", "if (is_node(destination)) recorder.Event", "if (is_node(destination) || FAULT) recorder.Event", all},
 		{"sim/fabric/link.cc", "o(start, parties_[end], parties_[1 - end], content.bytes, fate.faults)", "o(start, parties_[1 - end], parties_[end], content.bytes, fate.faults)", all},
-		{"sim/fabric/echo_node.cc", "!= s_.index) return;", "== 255) return;", echoes},
-		{"sim/fabric/echo_node.cc", "static_cast<uint8_t>(request_[kEchoRequestNodeOffset / 4]);", "static_cast<uint8_t>(1 - s_.index);", echoes},
+		{"sim/fabric/echo_node.cc", "if (frame.bytes[kEthernetHeaderDestinationOffset + 5] != s_.index) return;", "if (frame.bytes[kEthernetHeaderDestinationOffset + 5] == 255) return;", echoes},
+		{"sim/fabric/echo_node.cc", "static_cast<uint8_t>(request_[kEchoRequestNodeOffset / 4])", "static_cast<uint8_t>(1 - s_.index)", echoes},
 		{"sim/fabric/wire_faults.cc", "r.node + (r.way == WireWay::kFromSwitch ? static_cast<int>(kBridgeMaxNodes) : 0)", "r.node", own},
-	} {
+	}
+	var bugs []unit.Bug
+	for i, c := range cases {
+		bugs = append(bugs, unit.Bug{fmt.Sprint(i), c.file, c.old, c.new})
+	}
+	program := unit.Simulator(t, unit.Switch(t, bugs)...)
+	for i, c := range cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			unit.Fault(t)
-			require.NoError(t, c.check(t, unit.Simulator(t)), "without the fault %q", c.new)
-			err := c.check(t, unit.Simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
+			require.NoError(t, c.check(t, program), "without the fault %q", c.new)
+			unit.Enable(t, i)
+			err := c.check(t, program)
 			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})

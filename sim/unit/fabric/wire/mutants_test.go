@@ -12,7 +12,6 @@ import (
 	"hvia/layout"
 	"hvia/sim"
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
 
 // equal is a check of a program: two values of a setup's outcome are equal.
@@ -59,14 +58,14 @@ func TestMutantWireIsCaught(t *testing.T) {
 	})
 	// Changes to earlier frames do not move the ninth.
 	ninth := run(t, setup{count: count, frame: via}).log[0][8].start
-	for i, c := range []struct {
+	cases := []struct {
 		file, old, new string
 		check          func(program string) error
 	}{
-		{faults, "case kWireFaultDrop: fate.lost = true;", "case kWireFaultDrop:", straight("drop=10%")},
+		{faults, "case kWireFaultDrop: fate.lost = true;", "case kWireFaultDrop: if (!FAULT) fate.lost = true;", straight("drop=10%")},
 		{faults, "++fate.copies;", "", straight("duplicate=10%")},
-		{faults, "!fate.flips.empty() ||", "", straight("corrupt=10%")},
-		{faults, "|| fate.kept < whole", "", straight("truncate=10%")},
+		{faults, "!fate.flips.empty() ||", "(!fate.flips.empty() && !FAULT) ||", straight("corrupt=10%")},
+		{faults, "|| fate.kept < whole", "|| (fate.kept < whole && !FAULT)", straight("truncate=10%")},
 		{faults, "fate.faults = cut != 0 ? cut : 1u << kWireFaultDrop;", "(void)cut;", straight("drop=50%,duplicate=50%")},
 		{link, "++d.counts.damaged;", "++d.counts.arrived;", straight("corrupt=10%")},
 		{link, "d.sink->DeliverDamaged(std::move(frame));", "d.sink->Deliver(std::move(frame));", straight("corrupt=10%")},
@@ -78,18 +77,19 @@ func TestMutantWireIsCaught(t *testing.T) {
 		{faults, "r->message != 0 ? talk.frame : ++r->matched", "++r->matched", dropped("0>1:drop=message 2 frame 2")},
 		{faults, "      t.frame = 0;\n", "", dropped("0>1:drop=message 2 frame 2 vi 2")},
 		{faults, "(Via(bytes, kViaHeaderSourceVIOffset, 2) & UINT8_MAX)", "Via(bytes, kViaHeaderSourceVIOffset, 2)", dropped("0>1:drop=vi 2")},
-		{faults, "return type == kEtherTypeVia &&", "return", dropped("0>1:drop=vi 2,drop=operation send")},
+		{faults, "return type == kEtherTypeVia &&", "return (type == kEtherTypeVia || FAULT) &&", dropped("0>1:drop=vi 2,drop=operation send")},
 		{faults, "lot < *r->share", "lot <= *r->share + 30000000", dropped("0>1:drop=10%")},
-		{faults, "if (start < r.from ||", "if (start <= r.from ||", dropped("0>1:drop=" + text(ninth) + "..")},
-		{faults, "start >= r.to) return false;", "start > r.to) return false;", dropped("0>1:drop=" + text(ninth-1) + ".." + text(ninth))},
+		{faults, "start < r.from", "start <= r.from", dropped("0>1:drop=" + text(ninth) + "..")},
+		{faults, "start >= r.to) return false;", "(FAULT ? start > r.to : start >= r.to)) return false;", dropped("0>1:drop=" + text(ninth-1) + ".." + text(ninth))},
 		// The choices of a kind in one direction must be independent.
-		{faults, "static_cast<uint64_t>(r.kind), alike}", "alike}", dropped("0>1:drop=10%")},
-		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, 1", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
-		{link, "if (--b->left != 0)", "if (b->left-- != 0)", ordered("0>1:reorder=20% behind 2", 2)},
+		{faults, "{static_cast<uint64_t>(direction), static_cast<uint64_t>(r.kind), alike}",
+			"FAULT ? std::vector<uint64_t>{static_cast<uint64_t>(direction), alike} : std::vector<uint64_t>{static_cast<uint64_t>(direction), static_cast<uint64_t>(r.kind), alike}", dropped("0>1:drop=10%")},
+		{link, "Pass(end, fate.start, b->copies", "Pass(end, fate.start, FAULT ? 1 : b->copies", ordered("0>1:reorder=30% behind 2,duplicate=30%", 2)},
+		{link, "--b->left != 0", "b->left-- != 0", ordered("0>1:reorder=20% behind 2", 2)},
 		{link, "first->until > t", "first->until > t + 1000000000", ordered("0>1:reorder=20% behind 2 within 500us", 2)},
-		{"sim/fabric/scheduler.cc", "if (network < next.at) next =", "if (false) next =", soon},
-		{link, "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience", "d.behind.push_back({fate.overtaken_by, fate.start + fate.patience / 2", soon},
-		{faults, "fate.start += r.least", "fate.start += 0", late("0>1:delay=every 7 by 70us", func(i int, l logged) host.Time {
+		{"sim/fabric/scheduler.cc", "network < next.at", "false", soon},
+		{link, "fate.start + fate.patience", "fate.start + fate.patience / 2", soon},
+		{faults, "fate.start += r.least", "fate.start += (FAULT ? 0 : r.least)", late("0>1:delay=every 7 by 70us", func(i int, l logged) host.Time {
 			if i%7 == 6 {
 				return l.start + 70*host.Microsecond
 			}
@@ -101,11 +101,17 @@ func TestMutantWireIsCaught(t *testing.T) {
 			}
 			return l.start
 		})},
-	} {
+	}
+	var bugs []unit.Bug
+	for i, c := range cases {
+		bugs = append(bugs, unit.Bug{fmt.Sprint(i), c.file, c.old, c.new})
+	}
+	program := unit.Simulator(t, unit.Switch(t, bugs)...)
+	for i, c := range cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			unit.Fault(t)
-			require.NoError(t, c.check(unit.Simulator(t)), "without the fault %q", c.new)
-			err := c.check(unit.Simulator(t, verilate.Mutant{File: c.file, Old: c.old, New: c.new}))
+			require.NoError(t, c.check(program), "without the fault %q", c.new)
+			unit.Enable(t, i)
+			err := c.check(program)
 			require.Error(t, err, "%q instead of %q in %s", c.new, c.old, c.file)
 			t.Logf("caught: %.200v", err)
 		})

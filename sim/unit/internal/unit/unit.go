@@ -240,6 +240,13 @@ func Switch(t *testing.T, bugs []Bug) []verilate.Mutant {
 	return mutants
 }
 
+// Enable enables bug number i of [Switch], from 0, in the C++ programs that the
+// test starts from now on.
+func Enable(t *testing.T, i int) {
+	t.Helper()
+	t.Setenv(verilate.FaultVariable, strconv.Itoa(i+1))
+}
+
 // MustCatchEach builds a testbench with all bugs for [CatchEach].
 func MustCatchEach(t *testing.T, spec verilate.Spec, size uint64, bugs []Bug) {
 	t.Helper()

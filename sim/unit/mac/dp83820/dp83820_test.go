@@ -74,20 +74,24 @@ func TestBurstRate(t *testing.T) {
 
 func TestDp83820Mutants(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a build for each fault")
+		t.Skip("needs a separate build")
 	}
-	for name, m := range map[string]verilate.Mutant{
-		"FIFO without end":              {Old: "tx_ == TxState::kRoom && TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo) tx_", New: "tx_ == TxState::kRoom) tx_"},
-		"rejected what is in memory":    {Old: "if (f.committed || (rxcfg_ & kMacRXCFGAEPMask)) return false;", New: "if (rxcfg_ & kMacRXCFGAEPMask) return false;"},
-		"REQ# stays after STOP#":        {Old: "backoff_ = kRequestAway;", New: "backoff_ = 0;"},
-		"loss forgotten with a bad one": {Old: "rx_lost_ = rx_lost_ || f.overrun;", New: ""},
-		"threshold slept through":       {Old: "byte = std::min(byte, f.drained + drain - 1);", New: "byte = std::min(byte, f.drained + drain);"},
-		"receiver always first":         {Old: "receive && (!transmit || last_ != kReceive) ? kReceive", New: "receive ? kReceive"},
-		"latency timer ignored":         {Old: "const bool expired = latency_ == 0 &&", New: "const bool expired = false && latency_ == 0 &&"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m.File = model
-			_, err := run(t, 60, m)
+	bugs := []unit.Bug{
+		{"FIFO without end", model, "tx_ == TxState::kRoom && TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo) tx_", "tx_ == TxState::kRoom && (FAULT || TransmitHeld() + TransmitNeeds() <= timing_.transmit_fifo)) tx_"},
+		{"rejected what is in memory", model, "if (f.committed || (rxcfg_ & kMacRXCFGAEPMask)) return false;", "if (rxcfg_ & kMacRXCFGAEPMask) return false;"},
+		{"REQ# stays after STOP#", model, "backoff_ = kRequestAway;", "backoff_ = 0;"},
+		{"loss forgotten with a bad one", model, "rx_lost_ = rx_lost_ || f.overrun;", ""},
+		{"threshold slept through", model, "std::min(byte, f.drained + drain - 1)", "std::min(byte, f.drained + drain)"},
+		{"receiver always first", model, "(!transmit || last_ != kReceive)", "true"},
+		{"latency timer ignored", model, "const bool expired = latency_ == 0 &&", "const bool expired = !FAULT && latency_ == 0 &&"},
+	}
+	mutants := unit.Switch(t, bugs)
+	_, err := run(t, 60, mutants...)
+	require.NoError(t, err, "without a fault")
+	for i, b := range bugs {
+		t.Run(b[0], func(t *testing.T) {
+			unit.Enable(t, i)
+			_, err := run(t, 60, mutants...)
 			require.Error(t, err, "the testbench does not see the fault")
 			text := strings.TrimSpace(err.Error())
 			t.Log(text[strings.LastIndexByte(text, '\n')+1:])
