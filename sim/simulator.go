@@ -158,6 +158,6 @@ func (b Build) spec() (verilate.Spec, error) {
 		Name: name, Defines: defines, Signals: b.CheckQuiet, Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
 		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
-		Mutants: b.Mutants, Cache: b.Cache, Trace: full, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
+		Mutants: b.Mutants, Cache: b.Cache, Trace: full && len(b.Mutants) == 0, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
 	}.ForProfile(set.Name)
 }

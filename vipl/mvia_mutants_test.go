@@ -51,5 +51,5 @@ func TestMviaMutants(t *testing.T) {
 // mustCatch runs the named tests here and of the conformance suite.
 func mustCatch(t *testing.T, folder string, bugs []mutants.Bug, tests string) {
 	t.Helper()
-	mutants.MustCatch(t, folder, bugs, "-failfast", "-short", "-timeout=5m", "-run", tests, ".", "hvia/conformance", "hvia/conformance/random")
+	mutants.MustCatch(t, folder, bugs, []string{".", "hvia/conformance", "hvia/conformance/random"}, "-failfast", "-short", "-timeout=5m", "-run="+tests)
 }

@@ -54,5 +54,5 @@ func TestTransportMutants(t *testing.T) {
 	if !mutants.All() {
 		t.Skip("compiles the driver for each mutant: HVIA_MUTANTS=1")
 	}
-	mutants.MustCatch(t, softvia, transportMutants, "-timeout=5m", "-run", "^TestSomeOperationsOfAllLevels$", ".")
+	mutants.MustCatch(t, softvia, transportMutants, []string{"."}, "-timeout=5m", "-run=^TestSomeOperationsOfAllLevels$")
 }

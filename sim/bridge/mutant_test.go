@@ -67,15 +67,15 @@ func TestMutantGuestIsCaught(t *testing.T) {
 		{pages, "others == Others::kReadOnly ? F_SEAL_FUTURE_WRITE : 0", "0 * static_cast<int>(others)", "TestHeaderIsReadOnly"},
 		{memory, "const std::string why = MapOver(first, frames, bank.Descriptor(), 0);", "const std::string why = FAULT ? \"\" : MapOver(first, frames, bank.Descriptor(), 0);", "TestKilledGuest"},
 	}
-	var bugs []verilate.Mutant
+	var bugs [][]verilate.Mutant
 	for _, c := range cases {
-		bugs = append(bugs, verilate.Mutant{File: c.file, Old: c.old, New: c.replacement})
+		bugs = append(bugs, []verilate.Mutant{{File: c.file, Old: c.old, New: c.replacement}})
 	}
 	root, err := verilate.Root()
 	require.NoError(t, err)
-	bugs, err = verilate.Switch(root, bugs)
+	mutants, err := verilate.Switch(root, bugs)
 	require.NoError(t, err)
-	program, err := sim.EchoSimulator(limited(t, 10*time.Minute), bugs...)
+	program, err := sim.EchoSimulator(limited(t, 10*time.Minute), mutants...)
 	require.NoError(t, err)
 	for i, c := range cases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

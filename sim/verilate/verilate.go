@@ -177,10 +177,11 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		return err
 	}
-	rtl, err := Mutate(root, tmp, spec.RTL, spec.Mutants)
+	paths, err := Mutate(root, tmp, slices.Concat(spec.RTL, spec.Cpp), spec.Mutants)
 	if err != nil {
 		return err
 	}
+	rtl, cpp := paths[:len(spec.RTL)], paths[len(spec.RTL):]
 	if spec.Netlist {
 		if rtl, err = netlist(ctx, spec, rtl, filepath.Join(tmp, "netlist.v")); err != nil {
 			return err
@@ -222,9 +223,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 		cflags += " -iquote " + below(objects, filepath.Join(root, dir))[0]
 	}
 	arguments := slices.Concat(spec.arguments(below(root, objects)[0], below(objects, filepath.Join(tmp, spec.Name))[0], cflags), below(root, rtl...))
-	for _, f := range spec.Cpp {
-		arguments = append(arguments, below(objects, filepath.Join(root, f))...)
-	}
+	arguments = append(arguments, below(objects, cpp...)...)
 	spec.stage("translating the RTL with Verilator %s", verilator.Version)
 	cmd := verilator.Command(ctx, arguments...)
 	cmd.Dir = root

@@ -9,26 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/sim"
-	"hvia/sim/verilate"
+	"hvia/sim/faulty"
 	"hvia/tools/mutants"
 )
 
-// wrongByte is a bug in the card: one wrong bit in long bursts.
-var wrongByte = verilate.Mutant{
-	File: "rtl/host/hvia_dma_write.sv", Old: ".in_data_i(beat_data_i)", New: ".in_data_i(beat_data_i ^ {{(W-1){1'b0}}, head_left_q[9:2] == 8'd75})",
-}
-
-// WrongByteSimulator builds the simulator with the bug wrongByte. It takes
-// minutes, so only 'make mutants' and 'make test-long' do it.
+// WrongByteSimulator builds the simulator with a bug in the card: one wrong bit
+// in long bursts. It takes minutes, so only 'make mutants' and 'make test-long'
+// do it.
 func WrongByteSimulator(t *testing.T) string {
 	t.Helper()
 	if !mutants.All() {
 		t.Skip("builds a simulator with an injected bug: make mutants")
 	}
-	program, err := sim.Build{Mutants: []verilate.Mutant{wrongByte}}.Program(t.Context())
-	require.NoError(t, err)
-	return program
+	faulty.Enable(t, "a wrong bit in long bursts")
+	return faulty.Simulator(t)
 }
 
 func Long() bool { return os.Getenv("HVIA_LONG") == "1" }

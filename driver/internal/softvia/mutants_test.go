@@ -89,5 +89,5 @@ var bugs = []mutants.Bug{
 // The tests find injected bugs of the engine. With HVIA_MUTANTS=1 or
 // HVIA_LONG=1 all are injected, else one.
 func TestMutants(t *testing.T) {
-	mutants.MustCatch(t, ".", bugs, "-failfast", "-short", "-timeout=2m", ".")
+	mutants.MustCatch(t, ".", bugs, []string{"."}, "-failfast", "-short", "-timeout=2m")
 }

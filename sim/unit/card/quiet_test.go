@@ -7,24 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"hvia/sim"
+	"hvia/sim/faulty"
 	"hvia/sim/unit/internal/unit"
-	"hvia/sim/verilate"
 )
-
-// quietChecked is a simulator that clocks quiet blocks by themselves and stops
-// when a signal changes.
-func quietChecked(t *testing.T, mutants ...verilate.Mutant) string {
-	t.Helper()
-	program, err := sim.Build{CheckQuiet: true, Mutants: mutants}.Program(t.Context())
-	require.NoError(t, err)
-	return program
-}
 
 // The clock of an idle block changes no signal in it, so the simulator may
 // leave it out.
 func TestQuietBlocksDoNotChange(t *testing.T) {
-	program := quietChecked(t)
+	program := faulty.EarlyIdle(t)
 	rounds := func(short, normal, long uint64) uint64 {
 		return unit.Sizes{Short: short, Normal: normal, Long: long}.Pick()
 	}
@@ -55,9 +45,7 @@ func TestQuietBlocksDoNotChange(t *testing.T) {
 
 // A block that says too early that it is idle is found.
 func TestQuietMutants(t *testing.T) {
-	unit.Fault(t)
-	const gec = "rtl/mac/dp83820/hvia_gec.sv"
-	program := quietChecked(t, verilate.Mutant{File: gec, Old: " & ~rx_valid_o & ~rx_done_i", New: " & ~rx_done_i"})
-	err := play(t, config{program: program}, unit.Seed(t), conversation(2))
+	unit.Enable(t, 0)
+	err := play(t, config{program: faulty.EarlyIdle(t)}, unit.Seed(t), conversation(2))
 	require.ErrorContains(t, err, "the clock of a quiet block changed board.card_socket.hvia_board.rx_rdata")
 }

@@ -6,8 +6,6 @@ package stray_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +17,7 @@ import (
 	"hvia/host"
 	"hvia/sim"
 	"hvia/sim/bridge"
-	"hvia/sim/verilate"
+	"hvia/sim/faulty"
 	"hvia/vipl"
 	"hvia/vipl/endpoint"
 )
@@ -31,12 +29,9 @@ const (
 	limit = 100 * host.Millisecond
 )
 
-// write makes one RDMA write from node 0 to node 1, on cards with these straps.
-func write(ctx context.Context, program string, straps uint32) error {
+// write makes one RDMA write from node 0 to node 1.
+func write(ctx context.Context, program string) error {
 	c := fabric.RunConfig{Fabric: sim.Config{Program: program}}
-	if straps != 0 {
-		c.Fabric.Arguments = []string{"--strap", fmt.Sprint(straps)}
-	}
 	return fabric.Run(ctx, c,
 		fabric.Program{Node: 0, Name: "writer", Main: func(t *host.Thread, h *driver.Host) error {
 			e, err := endpoint.Open(t, h, endpoint.Config{Bytes: bytes})
@@ -68,40 +63,24 @@ func TestNoFault(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	require.NoError(t, write(ctx, "", 0))
+	require.NoError(t, write(ctx, ""))
 }
 
-// Both bugs are in one simulator, because a build takes a minute. A strap that
-// the card does not use enables each.
 func TestStrayAccessStopsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a separate simulator")
 	}
-	tests := []struct {
-		name     string
-		strap    int
-		file     string
-		old, new string // FAULT stands for the switch
-	}{
-		{"read", 30, "rtl/via/hvia_descriptor_fetch.sv", "assign req_addr_o  = pa_q;", "assign req_addr_o  = pa_q ^ {4'd0, FAULT, 27'd0};"},
-		{"write", 31, "rtl/via/hvia_completion.sv", "assign status_at   = pa_q + start;", "assign status_at   = (pa_q ^ {4'd0, FAULT, 27'd0}) + start;"},
-	}
-	var mutants []verilate.Mutant
-	for _, tt := range tests {
-		on := fmt.Sprintf("hvia_board.strap_i[%d]", tt.strap)
-		mutants = append(mutants, verilate.Mutant{File: tt.file, Old: tt.old, New: strings.ReplaceAll(tt.new, "FAULT", on)})
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	program, err := sim.Build{Mutants: mutants}.Program(ctx)
-	require.NoError(t, err)
-	require.NoError(t, write(ctx, program, 0), "both faults are switched off")
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	program := faulty.Simulator(t)
+	require.NoError(t, write(ctx, program), "without a bug")
+	for _, name := range []string{"read", "write"} {
+		t.Run(name, func(t *testing.T) {
+			faulty.Enable(t, "a stray "+name)
 			begin := time.Now()
-			err := write(ctx, program, 1<<tt.strap)
+			err := write(ctx, program)
 			require.ErrorIs(t, err, bridge.ErrMemoryFault)
-			for _, s := range []string{tt.name, "node"} {
+			for _, s := range []string{name, "node"} {
 				require.ErrorContains(t, err, s)
 			}
 			require.Less(t, time.Since(begin), time.Minute, "the run must stop, not time out")
