@@ -153,7 +153,11 @@ func TestHostileReceive(t *testing.T) { mustPlay(t, config{}, burstOf(4, 300), h
 
 // A ring at an address without memory does no harm: its entries cannot be read,
 // nor their status written.
-func hostileRing(n *nic) {
+func hostileRing(n *nic) { hostileRingRead(n, 8) }
+
+// hostileRingRead expects that the NIC reads the entries with the given number
+// of bursts.
+func hostileRingRead(n *nic, bursts int) {
 	n.start(4, 4)
 	n.write(layout.NICRegisterTransmitCoalesceTimeOffset, 0)
 	n.write(layout.RegisterRawTransmitBaseOffset, 0xffffff00, 8)
@@ -161,7 +165,7 @@ func hostileRing(n *nic) {
 	n.sleep(host.Millisecond)
 	n.equal(uint32(busCause), n.clear(busCause), "causes")
 	n.equal(uint32(30), n.read(layout.RegisterRawTransmitHeadOffset), "head")
-	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + 8, layout.NICCounterInterrupt: 1})
+	n.counters(counts{layout.NICCounterTransmitError: 30, layout.NICCounterMasterAbort: 30 + bursts, layout.NICCounterInterrupt: 1})
 	// The NIC works again with a valid ring. Entries wrap inside the page.
 	n.write(layout.RegisterRawTransmitBaseOffset, n.tx.base+pageBytes-32, 3)
 	n.tx = ring{base: n.tx.base + pageBytes - 32, log2: 3}

@@ -125,7 +125,7 @@ inline int Pass(std::initializer_list<std::pair<const char*, uint64_t>> figures 
 }
 
 #ifdef VM_COVERAGE  // compiled by Verilator
-// A context of its own, with the command line for $value$plusargs.
+// A separate context, with the command line for $value$plusargs.
 struct Context : VerilatedContext {
   Context() { commandArgs(options().argc, options().argv); }
 };

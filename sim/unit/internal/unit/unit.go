@@ -166,8 +166,8 @@ func FaultySimulator(t *testing.T) {
 
 // MustCatch builds a testbench with each injected bug separately, and requires
 // that its run of the given size fails. It is for bugs that cannot be switched
-// at run time. HVIA_MUTANTS=1 and HVIA_LONG=1 run all of them, a plain run about
-// one in four, always the same ones.
+// at run time. HVIA_MUTANTS=1 and HVIA_LONG=1 run all of them, a plain run
+// about one in four, always the same ones.
 func MustCatch(t *testing.T, spec verilate.Spec, size uint64, bugs map[string]verilate.Mutant) {
 	t.Helper()
 	for name, m := range bugs {
@@ -236,6 +236,22 @@ func Switch(t *testing.T, bugs []Bug) []verilate.Mutant {
 func Enable(t *testing.T, i int) {
 	t.Helper()
 	t.Setenv(verilate.FaultVariable, strconv.Itoa(i+1))
+}
+
+// MustNotice builds the simulator without the card with all bugs. The check of
+// each must pass with all of them disabled, and fail with the bug.
+func MustNotice(t *testing.T, bugs []Bug, check func(i int, program string) error) {
+	t.Helper()
+	program := Simulator(t, Switch(t, bugs)...)
+	for i, b := range bugs {
+		t.Run(b[0], func(t *testing.T) {
+			if err := check(i, program); err != nil {
+				t.Fatalf("all bugs are switched off, and the check fails: %v", err)
+			}
+			Enable(t, i)
+			Caught(t, check(i, program), b[2], b[3])
+		})
+	}
 }
 
 // MustCatchEach builds a testbench with all bugs for [CatchEach].
