@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <fstream>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +25,11 @@ constexpr int kNoiseClocks = 8;
 constexpr int64_t kBootMargin = 100'000'000;
 // A read that no target claims returns this, as on a PC.
 constexpr uint32_t kMasterAbortData = 0xffffffffu;
+// After this number of periods without another event, each refresh changes only counts and times.
+// As many are simulated at the end of a span in which refreshes are passed over.
+constexpr int kAlikeRefreshes = 2;
+// Limit of refreshes that are passed over at once. Even.
+constexpr int64_t kMostRefreshes = 1 << 20;
 
 // With --no-skip the MAC model skips no clock edges either.
 Dp83820Timing MacTiming(const Params& params, const CardOptions& options) {
@@ -65,13 +71,14 @@ CardNode::CardNode(const Surroundings& s, const CardOptions& options)
   context_->traceEverOn(QuietCheck::kAvailable || !options.wave.empty());
   context_->assertOn(false);
   top_ = std::make_unique<Vcard_socket>(context_.get(), "board");
-  if (!options.wave.empty()) wave_ = std::make_unique<Wave>(top_.get(), options.wave);
+  if (Wave::kAvailable && !options.wave.empty()) wave_ = std::make_unique<Wave>(top_.get(), options.wave);
   if (QuietCheck::kAvailable) quiet_check_ = std::make_unique<QuietCheck>(top_.get());
 }
 
 void CardNode::Finish() {
   if (wave_) wave_->Finish();
   wave_.reset();
+  if (quiet_check_ && !options_.wave.empty()) std::ofstream(options_.wave) << quiet_check_->Levels() << sdram_->State();
 }
 
 CardNode::~CardNode() { top_->final(); }
@@ -101,6 +108,7 @@ void CardNode::Boot(Time start) {
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
   top_->block_clk_i = 0;
+  top_->pass_i = 0;
   // RST# falls before the first clock. Until then flip-flops hold noise; only the time has a value.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
@@ -167,6 +175,39 @@ bool CardNode::Quiescent() const {
   return !SystemWork() && !SdramWork() && !MacWork() && mac_chip_.NextEvent() == kNever && NextLink() == kNever;
 }
 
+Time CardNode::NextVisible() const {
+  const bool resting = refreshes_ >= kAlikeRefreshes && !SdramActive() && !wave_;
+  return resting ? std::min({Next().system, Next().mac, NextLink()}) : NextEvent();
+}
+
+// A refresh changes no more than counts and times, and the card sees none of them before its last
+// refreshes in the span. So only those are simulated.
+bool CardNode::PassOver(Time until) {
+  const Time first = Next().sdram;
+  if (first >= until || refresh_span_ <= 0) return false;
+  const int64_t refreshes = std::min(((until - first) / refresh_span_ - kAlikeRefreshes) / 2 * 2, kMostRefreshes);
+  if (refreshes <= 0) return false;
+  top_->pass_refreshes_i = static_cast<uint32_t>(refreshes);
+  top_->pass_i = 1;
+  Evaluate();
+  top_->pass_i = 0;
+  Evaluate();
+  sdram_->PassOver(refreshes, refresh_span_);
+  refresh_ = top_->sd_next_deadline_o;
+  next_known_ = false;
+  return true;
+}
+
+// Called after each SDRAM edge.
+void CardNode::CountRefresh() {
+  const uint64_t next = top_->sd_next_deadline_o;
+  if (next == refresh_) return;
+  const Time span = static_cast<Time>(next - refresh_) * sdram_clock_.period;
+  refreshes_ = span == refresh_span_ ? refreshes_ + 1 : 0;
+  refresh_span_ = span;
+  refresh_ = next;
+}
+
 void CardNode::Evaluate() {
   top_->eval();
   high_ = (top_->clk_i ? kSystem : 0u) | (top_->sd_clk_i ? kSdram : 0u) | (top_->mac_clk_i ? kMac : 0u);
@@ -209,13 +250,14 @@ void CardNode::Step(Time t) {
   top_->time_load_i = 0;
   if (system) {
     BeforeSystemEdge(t);
-    if (quiet_check_ && !Unconfigured()) {
+    if (quiet_check_ && options_.wave.empty() && !Unconfigured()) {
       const std::string changed = quiet_check_->Clock(edges_);
       if (!changed.empty()) s_.fabric->Fault(s_.index, "at " + std::to_string(t) + " ps the clock of a quiet block changed" + changed);
     }
     ++top_->timebase_i;
     top_->clk_i = 1;
     top_->block_clk_i = BlockClocks();
+    if (!top_->only_refresh_o) refreshes_ = 0;
     ++edges_;
     ++clocks_;
   }
@@ -228,9 +270,11 @@ void CardNode::Step(Time t) {
   if (mac) {
     BeforeMacEdge(t);
     top_->mac_clk_i = 1;
+    refreshes_ = 0;
     ++edges_;
   }
   Evaluate();
+  if (sdram) CountRefresh();
   Dump(t);
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
   top_->block_clk_i = 0;

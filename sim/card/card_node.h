@@ -26,7 +26,7 @@ namespace hvia::fabric {
 struct CardOptions {
   bool skip_quiet = true;  // skip clock edges at which nothing changes
   uint32_t strap = 0;
-  std::string wave;        // FST file, empty = none
+  std::string wave;        // FST file, empty = none; with QuietCheck, only the last levels as text
   Recorder* recorder = nullptr;
 };
 
@@ -41,6 +41,8 @@ class CardNode : public Node {
   Time NextEvent() const override;
   void Step(Time t) override;
   bool Quiescent() const override;
+  Time NextVisible() const override;
+  bool PassOver(Time until) override;
   void HostWrite(Time t, int slot, uint32_t address, const uint32_t* data, int count) override;
   void HostRead(Time t, int slot, uint32_t address) override;
   bool BusReset(Time t, Time span) override;
@@ -75,6 +77,7 @@ class CardNode : public Node {
   // Advances the PCI models by the skipped system clocks before t.
   void CatchUp(Time t);
   void BeforeSdramEdge(Time t);
+  void CountRefresh();
   void BeforeMacEdge(Time t);
   void AfterMacEdge(Time t);
   void TakeSent(Time t);
@@ -144,6 +147,9 @@ class CardNode : public Node {
   Time reset_end_ = 0;     // RST# rises with the first system edge at or after this time
   uint64_t edges_ = 0;     // evaluated so far, all domains
   uint64_t clocks_ = 0;    // of them those of the system
+  uint64_t refresh_ = 0;   // SDRAM clock at which the next refresh is due
+  Time refresh_span_ = 0;  // from the last refresh to the next
+  int refreshes_ = 0;      // at such spans, since the last other event
 
   PciBus mac_bus_;
   Dp83820 mac_chip_;

@@ -22,6 +22,9 @@ module card_socket #(
     input  logic [47:0]    timebase_i,
     input  logic [47:0]    sd_timebase_i,
     input  logic [31:0]    strap_i,
+    // A rising edge passes over refreshes of an idle card: an even number.
+    input  logic           pass_i,
+    input  logic [31:0]    pass_refreshes_i,
 
     // System bus: outputs of the bridge and of the card, and the resolved lines
     input  logic           bus_load_i,
@@ -82,6 +85,7 @@ module card_socket #(
 
     output logic           quiet_o,
     output logic [31:0]    block_quiet_o,
+    output logic           only_refresh_o,  // no block works but those that a refresh wakes
     output logic           sd_quiet_o,
     output logic           mac_quiet_o,
     output logic [47:0]    next_deadline_o,
@@ -133,6 +137,28 @@ module card_socket #(
 
   hvia_types_pkg::blocks_t block_quiet;
   assign block_quiet_o = ~32'(~block_quiet);
+
+  hvia_types_pkg::blocks_t refresh_blocks;
+  always_comb begin
+    refresh_blocks = '0;
+    refresh_blocks.core.host.att_manager = 1'b1;
+    refresh_blocks.core.control.counters = 1'b1;
+    refresh_blocks.core.control.registers = 1'b1;  // State reports att_manager busy
+    only_refresh_o = &(block_quiet | refresh_blocks);
+  end
+
+  // Passes over refreshes. The refreshes after them restore all other registers. The number is even
+  // because a refresh inverts the toggle that carries its count into the core's domain.
+  // verilator lint_off MULTIDRIVEN
+  always @(posedge pass_i) begin
+    hvia_board.u_core.u_host_port.u_sdram_controller.deadline_q <=
+        hvia_board.u_core.u_host_port.u_sdram_controller.deadline_q +
+        hvia_board.u_core.u_host_port.u_sdram_controller.refresh_clocks * 48'(pass_refreshes_i);
+    hvia_board.u_core.u_control.u_counters.mem[hvia_pkg::CounterSdramRefresh] <=
+        hvia_board.u_core.u_control.u_counters.mem[hvia_pkg::CounterSdramRefresh] +
+        pass_refreshes_i;
+  end
+  // verilator lint_on MULTIDRIVEN
 
   // Named after its module, so that a mutant finds the straps from any level below.
   hvia_board #(.W(W)) hvia_board (

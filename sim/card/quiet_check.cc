@@ -24,7 +24,7 @@ class QuietCheck::Changes : public VerilatedVcdFile {
     text_.append(text, static_cast<size_t>(n));
     return n;
   }
-  // Reads the declarations of the first dump.
+  // Reads the declarations before a first dump.
   void Names() {
     std::istringstream lines(text_);
     std::string path;
@@ -42,17 +42,20 @@ class QuietCheck::Changes : public VerilatedVcdFile {
         names_.emplace(code, path + name);
       }
     }
-    text_.clear();
   }
-  // The names of what changed since the last dump. Checkers may change: they see inputs.
-  std::string Take() {
+  // The names of what changed since the last dump, or each with its new level in a line. Checkers
+  // may change: they see inputs.
+  std::string Take(bool levels) {
     std::istringstream lines(text_);
     text_.clear();
     std::string changed;
     for (std::string line; std::getline(lines, line);) {
       if (line.empty() || line[0] == '#') continue;
       const std::string code = line[0] == 'b' ? line.substr(line.find(' ') + 1) : line.substr(1);
-      if (names_[code].find(".u_checker.") == std::string::npos) changed += " " + names_[code];
+      const auto name = names_.find(code);
+      if (name == names_.end() || name->second.find(".u_checker.") != std::string::npos) continue;
+      changed += " " + name->second;
+      if (levels) changed += " " + line.substr(0, line.size() - code.size()) + "\n";
     }
     return changed;
   }
@@ -77,14 +80,23 @@ std::string QuietCheck::Clock(uint64_t turn) {
   waves_->dump(++time_);
   waves_->flush();
   if (time_ == 1) changes_->Names();
-  changes_->Take();
+  changes_->Take(false);
   model_->block_clk_i = 1u << block;
   model_->eval();
   model_->block_clk_i = 0;
   model_->eval();
   waves_->dump(++time_);
   waves_->flush();
-  return changes_->Take();
+  return changes_->Take(false);
+}
+
+std::string QuietCheck::Levels() {
+  model_->eval();  // all clocks are low
+  waves_->openNext(false);  // starts with all levels
+  waves_->dump(++time_);
+  waves_->flush();
+  changes_->Names();
+  return changes_->Take(true);
 }
 
 }  // namespace hvia::fabric
@@ -98,6 +110,7 @@ class QuietCheck::Changes {};
 QuietCheck::QuietCheck(Vcard_socket* model) : model_(model) {}
 QuietCheck::~QuietCheck() {}
 std::string QuietCheck::Clock(uint64_t) { return ""; }
+std::string QuietCheck::Levels() { return ""; }
 }  // namespace hvia::fabric
 
 #endif

@@ -27,6 +27,8 @@ class QuietCheck {
   // Clocks one block by itself, if it is idle; turn selects it. Returns the names of the signals
   // that changed, or "". All inputs have their levels for the next clock, which is low.
   std::string Clock(uint64_t turn);
+  // All signals and their levels, in lines.
+  std::string Levels();
 
  private:
   class Changes;

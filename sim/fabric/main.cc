@@ -202,7 +202,7 @@ std::unique_ptr<Node> MakeNode(const std::string& kind, const Surroundings& s, c
     c.skip_quiet = !o.no_skip;
     c.strap = o.strap;
     c.recorder = recorder;
-    if (!o.wave.empty() && !Wave::kAvailable) throw UsageError("--wave " + o.wave + ": this simulator was built without waves");
+    if (!o.wave.empty() && !Wave::kAvailable && !QuietCheck::kAvailable) throw UsageError("--wave " + o.wave + ": this simulator was built without waves");
     if (!o.wave.empty()) c.wave = o.wave + "." + s.name + ".fst";
     return std::make_unique<CardNode>(s, c);
   }

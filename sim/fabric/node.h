@@ -62,6 +62,15 @@ class Node : public FrameSink {
   // sleeps.
   virtual bool Quiescent() const { return NextEvent() == kNever; }
 
+  // As NextEvent, without housekeeping that PassOver can leave out.
+  virtual Time NextVisible() const { return NextEvent(); }
+  // Nothing but housekeeping happens in any node before `until`: leaves it out, except the end of
+  // it. Returns false if there is nothing to leave out.
+  virtual bool PassOver(Time until) {
+    (void)until;
+    return false;
+  }
+
   // A posted write burst of one slot's thread reaches the host bridge. It precedes the events of
   // its instant, except when a deadline woke the thread at that instant: then the node has already
   // made its step.

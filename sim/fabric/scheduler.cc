@@ -19,6 +19,9 @@ constexpr int kNetwork = -2;
 constexpr uint32_t kMessageLimit = 65536;
 // Limit of steps at one instant. A node that exceeds it will never leave the instant.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
+// The nodes may leave out housekeeping if no event happens for kPause, and nothing but housekeeping
+// for kLongPause.
+constexpr Time kPause = 1'000'000, kLongPause = 200'000'000;
 // How long the simulator sleeps when only a kick can give it work. A backstop against a lost
 // wake-up, not a poll.
 constexpr int64_t kBackstopNs = 250'000'000;
@@ -173,6 +176,7 @@ bool Scheduler::AdvanceTimed(uint32_t sequence) {
     }
     const Event e = Next();
     if (!(e.at < bound)) break;
+    if (PassOver(e.at.time, bound.time)) continue;
     Execute(e);
     if (stopped_) return false;
     if (Sequence() != sequence) return true;
@@ -307,6 +311,17 @@ void Scheduler::ExecuteCommand(int index) {
     default: break;
   }
   Violated(s, Text("posted the command ", c.opcode, " (", BridgeOpcodeName(c.opcode), ") with address ", Hex(c.address), ", count ", c.count, " and tag ", c.tag, ", which the bridge does not take"));
+}
+
+// Not with guests: while a thread waits for a simulated time, others need wall time to join.
+bool Scheduler::PassOver(Time next, Time until) {
+  if (next - now_ < kPause || until == kNever || until - next < kLongPause || options_.guests || slots_.PendingCommands() > 0) return false;
+  until = std::min(until, network_->NextEvent());
+  for (const Node* n : nodes_) until = std::min(until, n->NextVisible());
+  if (until - next < kLongPause) return false;
+  bool passed = false;
+  for (Node* n : nodes_) passed |= n->PassOver(until);
+  return passed;
 }
 
 bool Scheduler::AllQuiescent() const {

@@ -123,6 +123,9 @@ class Scheduler : public Fabric, public MemoryObserver {
   Instant Bound();
   Event Next() const;
   void Execute(const Event& e);
+  // Lets the nodes leave out housekeeping if nothing else happens for long. `next` is the time of
+  // the next event, `until` the bound.
+  bool PassOver(Time next, Time until);
   void ExecuteCommand(int index);
   void AfterNode(int node);
   bool AllQuiescent() const;

@@ -143,12 +143,21 @@ func Simulator(t *testing.T) string {
 	return build(t, sim.Build{}, bugs)
 }
 
-// EarlyIdle builds a simulator that checks that idle blocks do not change, with
-// one bug, number 1: a block reports too early that it is idle.
-func EarlyIdle(t *testing.T) string {
+// RefreshBugs is the number of bugs in passing over refreshes.
+const RefreshBugs = 4
+
+// CheckQuiet builds a simulator that checks that idle blocks do not change,
+// with bugs: a block reports too early that it is idle, then RefreshBugs.
+func CheckQuiet(t *testing.T) string {
 	t.Helper()
-	return build(t, sim.Build{CheckQuiet: true}, []bug{{"", []verilate.Mutant{
-		{File: "rtl/mac/dp83820/hvia_gec.sv", Old: " & ~rx_valid_o & ~rx_done_i", New: " & (~rx_valid_o | FAULT) & ~rx_done_i"}}}})
+	const socket, node = "sim/card/card_socket.sv", "sim/card/card_node.cc"
+	return build(t, sim.Build{CheckQuiet: true}, []bug{
+		{"", []verilate.Mutant{{File: "rtl/mac/dp83820/hvia_gec.sv", Old: " & ~rx_valid_o & ~rx_done_i", New: " & (~rx_valid_o | FAULT) & ~rx_done_i"}}},
+		{"one too many", []verilate.Mutant{{File: socket, Old: "48'(pass_refreshes_i)", New: "48'(pass_refreshes_i + {31'd0, FAULT})"}}},
+		{"one not counted", []verilate.Mutant{{File: socket, Old: "+\n        pass_refreshes_i;", New: "+\n        pass_refreshes_i - {31'd0, FAULT};"}}},
+		{"an odd number", []verilate.Mutant{{File: node, Old: "- kAlikeRefreshes) / 2 * 2,", New: "- kAlikeRefreshes) / 2 * 2 + (FAULT ? 1 : 0),"}}},
+		{"in the initialisation", []verilate.Mutant{{File: node, Old: "span == refresh_span_ ?", New: "FAULT || span == refresh_span_ ?"}}},
+	})
 }
 
 func build(t *testing.T, b sim.Build, bugs []bug) string {

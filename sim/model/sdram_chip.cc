@@ -57,6 +57,13 @@ uint32_t* SdramChip::Row(int bank, int row) {
   return p.get();
 }
 
+std::string SdramChip::State() const {
+  std::string text = "SDRAM";
+  for (const int64_t v : {refreshed_, refresh_base_, refresh_count_, activated_, mode_time_}) text += " " + std::to_string(v);
+  for (const uint64_t v : {refreshes_, activates_, reads_, writes_, violations_}) text += " " + std::to_string(v);
+  return text + "\n";
+}
+
 uint32_t SdramChip::Peek(int bank, int row, int column) { return Row(bank, row)[column]; }
 
 void SdramChip::Violation(int64_t time, const char* command, const std::string& what) {

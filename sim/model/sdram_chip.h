@@ -66,6 +66,13 @@ class SdramChip {
   // The controller was reset. Initialization may start again; the contents stay.
   void ControllerReset(int64_t time);
 
+  // Passes over refreshes, a period apart, after the present one.
+  void PassOver(int64_t refreshes, int64_t period) {
+    refreshes_ += static_cast<uint64_t>(refreshes);
+    refresh_count_ += refreshes;
+    refreshed_ += refreshes * period;
+  }
+
   // Checks refresh up to `time`. Call it at the end of a run.
   void CheckRefresh(int64_t time);
 
@@ -74,6 +81,9 @@ class SdramChip {
   uint64_t activates() const { return activates_; }
   uint64_t reads() const { return reads_; }
   uint64_t writes() const { return writes_; }
+
+  // Counts and times of refreshes and commands, to compare runs.
+  std::string State() const;
 
   // Back door for unit tests, by dword address. Bank and row are as on the pins.
   uint32_t Peek(int bank, int row, int column);

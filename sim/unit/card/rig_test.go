@@ -37,6 +37,8 @@ type config struct {
 	faults  sim.WireFaults
 	keep    []uint32 // frames of each memory that the test itself allocates
 	noSkip  bool     // idle spans are simulated clock by clock
+	profile string   // as sim.Config.Profile
+	wave    string   // as sim.Config.Wave
 	digest  *bridge.Digest
 }
 
@@ -82,6 +84,7 @@ func play(t *testing.T, c config, seed uint64, body func(r *rig)) error {
 		Nodes:       []sim.Node{{Kind: "card", Name: "a"}, {Kind: "card", Name: "b"}},
 		Threads:     []sim.Thread{{Node: 0, Rank: 0, Name: "a"}, {Node: 1, Rank: 0, Name: "b"}},
 		MemoryBytes: memoryBytes, Seed: seed, Program: c.program, Params: c.params, Faults: c.faults,
+		Profile: c.profile, Wave: c.wave,
 	}
 	if c.straps != 0 {
 		cfg.Arguments = append(cfg.Arguments, "--strap", fmt.Sprint(c.straps))
