@@ -37,9 +37,11 @@ func Run(ctx context.Context, c Config) (_ *report.Report, err error) {
 	if len(c.Faults.Faults) > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("the wire fails in this run: %v", c.Faults))
 	}
-	program, err := sim.Build{Profile: c.Profile, Full: c.Checkers}.Program(ctx)
-	if err != nil {
-		return r, err
+	program := c.program
+	if program == "" {
+		if program, err = (sim.Build{Profile: c.Profile, Full: c.Checkers}).Program(ctx); err != nil {
+			return r, err
+		}
 	}
 	r.Wall.BuildSeconds = verilate.BuildSeconds(program)
 	begin := time.Now()
