@@ -148,16 +148,18 @@ func (b Build) spec() (verilate.Spec, error) {
 	// Checkers have flip-flops that change in a quiet block.
 	full := !b.CheckQuiet && (b.Full || testing.Testing())
 	name, defines := "hvia-sim", []string(nil)
+	parameters := map[string]string{"W": strconv.FormatInt(width, 10)}
 	switch {
 	case b.CheckQuiet:
 		name, defines = "hvia-sim-quiet", []string{"HVIA_CHECK_QUIET"}
+		parameters["EachBlock"] = "1"
 	case full:
 		name = "hvia-sim-full"
 	}
 	return verilate.Spec{
 		Name: name, Defines: defines, Signals: b.CheckQuiet, Top: "card_socket", RTL: rtl, Cpp: cpp,
 		Headers: []string{"sim/fabric/*.h", "sim/card/*.h", "sim/model/*.h", "sim/gen/*.h"},
-		Params:  map[string]string{"W": strconv.FormatInt(width, 10)},
+		Params:  parameters,
 		Mutants: b.Mutants, Cache: b.Cache, Trace: full && len(b.Mutants) == 0, NoCheck: !full, Objects: true, Libs: []string{"-pthread", "-lz"},
 	}.ForProfile(set.Name)
 }

@@ -327,7 +327,7 @@ func (s Spec) stage(format string, arguments ...any) {
 // The model is the inner loop. Construction and tracing run rarely.
 const (
 	makeFlags   = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
-	commonFlags = "-std=c++17 -O2 -MP"
+	commonFlags = "-std=c++17 -MP"
 )
 
 // runtime returns the folder for the object files of Verilator's runtime. They
