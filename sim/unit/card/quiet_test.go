@@ -35,18 +35,18 @@ func TestQuietBlocksDoNotChange(t *testing.T) {
 		config config
 		body   func(r *rig)
 	}{
-		{"conversation", config{}, conversation(rounds(2, 20, 1_000))},
+		{"conversation", config{}, conversation(rounds(2, 6, 1_000))},
 		{"conversation, every clock", config{noSkip: true}, conversation(rounds(1, 2, 20))},
 		{"four pages", config{}, fourPages},
-		{"unaligned", config{}, longMessages(rounds(1, 4, 200))},
+		{"unaligned", config{}, longMessages(rounds(1, 2, 200))},
 		{"arbitration", config{}, busy(rounds(1, 2, 200))},
-		{"hostile frames", config{rawLog2: 8}, hostility(rounds(40, 1_000, 20_000))},
-		{"hostile frames, reliable", config{rawLog2: 8}, reliableHostility(rounds(40, 1_000, 20_000))},
-		{"resizes", config{}, queueResize(rounds(2, 3, 100))},
+		{"hostile frames", config{rawLog2: 8}, hostility(rounds(40, 200, 20_000))},
+		{"hostile frames, reliable", config{rawLog2: 8}, reliableHostility(rounds(40, 200, 20_000))},
+		{"resizes", config{}, queueResize(rounds(1, 2, 100))},
 		{"soft resets", config{}, softResetRounds(rounds(1, 3, 100))},
 		{"many VIs", config{}, manyVIs(int(rounds(8, 24, 250)))},
-		{"bad descriptors", config{}, badDescriptors(rounds(10, 40, 2_000))},
-		{"withdrawals", config{}, withdrawals(rounds(2, 8, 500))},
+		{"bad descriptors", config{}, badDescriptors(rounds(5, 10, 2_000))},
+		{"withdrawals", config{}, withdrawals(rounds(1, 3, 500))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.config.program = program
