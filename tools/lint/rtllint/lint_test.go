@@ -177,7 +177,7 @@ func TestEndOfContextIsAFinding(t *testing.T) {
 func TestMissingToolIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := newLinter(t.TempDir(), false)
-	require.ErrorContains(t, err, "verilator not found on PATH: run 'make setup'")
+	require.ErrorContains(t, err, "verilator not found: run 'make setup'")
 	require.Equal(t, 3, run(nil))
 }
 
