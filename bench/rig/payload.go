@@ -35,14 +35,8 @@ func (p Pattern) Fill(b []byte) {
 	b[len(b)-1] = p.Last()
 }
 
-// Last is never what a buffer holds before: 0 if cleared, else a guard.
-func (p Pattern) Last() byte {
-	last := byte(p.Round%254) + 1
-	if last >= guardValue {
-		last++
-	}
-	return last
-}
+// Last is never 0, which is what a cleared buffer holds.
+func (p Pattern) Last() byte { return byte(p.Round%255) + 1 }
 
 // arena is memory for a message to send and one to receive, each between
 // guards.
