@@ -80,11 +80,11 @@ func (r *Row) add(s Sample) {
 // countClocks fills in the clocks of an operation of the stream.
 func (r *Report) countClocks(ctx context.Context, c Config, simulators []simulator) (err error) {
 	for _, w := range c.workloads {
+		if w.name != stream {
+			continue
+		}
+		k := slices.IndexFunc(r.Rows, func(r *Row) bool { return r.Measure == stream })
 		for i, s := range simulators {
-			if w.name != stream {
-				continue
-			}
-			k := slices.IndexFunc(r.Rows, func(r *Row) bool { return r.Measure == stream })
 			if r.Rows[k+i].Clocks, err = w.clocks(ctx, c, s.path); err != nil {
 				return fmt.Errorf("bench-sim: %s, simulator %s: count clocks: %w", w.title, s.name, err)
 			}
@@ -165,6 +165,5 @@ func duration(s float64) string {
 	if s < 1 {
 		return fmt.Sprintf("%.3f %s", s, unit)
 	}
-	text := fmt.Sprintf("%.4g", s)
-	return text + " " + unit
+	return fmt.Sprintf("%.4g %s", s, unit)
 }

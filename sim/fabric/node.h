@@ -64,8 +64,8 @@ class Node : public FrameSink {
 
   // As NextEvent, without housekeeping that PassOver can leave out.
   virtual Time NextVisible() const { return NextEvent(); }
-  // Nothing but housekeeping happens in any node before `until`: leaves it out, except the end of
-  // it. Returns false if there is nothing to leave out.
+  // Only housekeeping happens in any node before `until`: leaves it out, except the end of it.
+  // Returns false if there is nothing to leave out.
   virtual bool PassOver(Time until) {
     (void)until;
     return false;

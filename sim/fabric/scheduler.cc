@@ -19,8 +19,8 @@ constexpr int kNetwork = -2;
 constexpr uint32_t kMessageLimit = 65536;
 // Limit of steps at one instant. A node that exceeds it will never leave the instant.
 constexpr uint64_t kSameTimeLimit = 10'000'000;
-// The nodes may leave out housekeeping if no event happens for kPause, and nothing but housekeeping
-// for kLongPause.
+// The nodes may leave out housekeeping if no event happens for kPause, and only housekeeping for
+// kLongPause.
 constexpr Time kPause = 1'000'000, kLongPause = 200'000'000;
 // How long the simulator sleeps when only a kick can give it work. A backstop against a lost
 // wake-up, not a poll.

@@ -97,11 +97,16 @@ func Cached(spec Spec) (string, bool, error) {
 	if err != nil {
 		return "", false, fmt.Errorf("verilate: %w", err)
 	}
-	sum, err := spec.hash(root, verilator)
+	return spec.program(root, verilator)
+}
+
+// program is [Cached] in a checkout, with its Verilator.
+func (s Spec) program(root string, verilator Tool) (string, bool, error) {
+	sum, err := s.hash(root, verilator)
 	if err != nil {
 		return "", false, err
 	}
-	program := filepath.Join(spec.cache(root), spec.Name+"-"+sum[:16], spec.Name)
+	program := filepath.Join(s.cache(root), s.Name+"-"+sum[:16], s.Name)
 	_, err = os.Stat(program)
 	return program, err == nil, nil
 }
@@ -136,7 +141,7 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err := CheckPath(root); err != nil {
 		return "", err
 	}
-	program, built, err := Cached(spec)
+	program, built, err := spec.program(root, verilator)
 	if err != nil || built {
 		return program, err
 	}
@@ -161,7 +166,8 @@ func Build(ctx context.Context, spec Spec) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte(note), 0o644); err != nil {
 		return "", fmt.Errorf("verilate: %s: %w", spec.Name, err)
 	}
-	// After a change of a source the program's hash would be wrong.
+	// After a change of a source or of Verilator the program's hash would be
+	// wrong.
 	if now, _, err := Cached(spec); err != nil || now != program {
 		_ = os.RemoveAll(dir)
 		return "", errors.Join(fmt.Errorf("verilate: %s: %w", spec.Name, ErrSourcesChanged), err)

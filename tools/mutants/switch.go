@@ -16,8 +16,8 @@ import (
 // switched returns the changed and new files of one build with all bugs, and
 // the bugs that it leaves out. A function with bugs becomes one that calls the
 // variant of the enabled bug, whose number, from 1, is the value of
-// [verilate.FaultVariable]. So a bug must lie in functions that differ in
-// nothing but their bodies. The files have paths as in the bugs.
+// [verilate.FaultVariable]. So a bug must lie in functions that differ
+// only in their bodies. The files have paths as in the bugs.
 func switched(files map[string]string, bugs []Bug) (map[string]string, []int, error) {
 	result, apart := map[string]string{}, []int(nil)
 	for name, text := range files {
