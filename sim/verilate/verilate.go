@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"sort"
@@ -236,14 +237,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("top %s: %w\n%s", spec.Top, err, tail(out, 8000))
 	}
-	kept := spec.runtime(root, verilator)
-	if err := copyObjects(kept, objects); err != nil {
-		return err
-	}
-	if err := spec.compile(ctx, objects, verilator); err != nil {
-		return err
-	}
-	if err := keepObjects(objects, kept); err != nil {
+	if err := spec.compileMissing(ctx, root, objects, verilator); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(tmp, "obj")); err != nil {
@@ -284,12 +278,12 @@ func (s Spec) arguments(objects, program, cflags string) []string {
 
 // compile runs the make file that Verilator has written.
 func (s Spec) compile(ctx context.Context, objects string, verilator Tool) error {
-	args := append(strings.Fields(makeFlags+" "+verilator.make), "-C", objects, "-f", "V"+s.Top+".mk", "-j", strconv.Itoa(runtime.NumCPU()))
-	if !s.Objects {
-		// One file of a small model compiles in half of the time of its parts,
-		// which need precompiled headers.
-		args = append(args, "VM_PARALLEL_BUILDS=0")
+	args := append(strings.Fields(s.makeFlags()+" "+verilator.make), "-C", objects, "-f", "V"+s.Top+".mk", "-j", strconv.Itoa(runtime.NumCPU()))
+	slow, err := s.slowTraces(objects)
+	if err != nil {
+		return err
 	}
+	args = append(args, slow...)
 	run := func(w io.Writer, more ...string) error {
 		cmd := exec.CommandContext(ctx, "make", append(args, more...)...)
 		cmd.Env = append(os.Environ(), verilator.env...)
@@ -330,17 +324,40 @@ func (s Spec) stage(format string, arguments ...any) {
 	}
 }
 
-// The model is the inner loop. Construction and tracing run rarely.
 const (
-	makeFlags   = "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+	slowFlags   = "OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 	commonFlags = "-std=c++17 -MP"
 )
+
+// makeFlags returns what make builds and at which levels of optimization. The
+// model is the inner loop. Construction and tracing run rarely.
+func (s Spec) makeFlags() string {
+	if !s.Objects {
+		// Unit tests run for about as long as they compile. One file of a small
+		// model compiles in half of the time of its parts, which need
+		// precompiled headers.
+		return "OPT_FAST=-O1 " + slowFlags + " VM_PARALLEL_BUILDS=0"
+	}
+	return "OPT_FAST=-O2 " + slowFlags
+}
+
+var support = regexp.MustCompile(`(?m)^VM_SUPPORT_(?:FAST|SLOW) \+= \\\n((?:.*\\\n)*)`)
+
+// slowTraces makes slow code of the code that writes waves, which few runs do.
+func (s Spec) slowTraces(objects string) ([]string, error) {
+	b, err := os.ReadFile(filepath.Join(objects, "V"+s.Top+"_classes.mk"))
+	var names string
+	for _, m := range support.FindAllSubmatch(b, -1) {
+		names += strings.ReplaceAll(string(m[1]), "\\\n", "")
+	}
+	return []string{"VM_SUPPORT_FAST=", "VM_SUPPORT_SLOW=" + names}, err
+}
 
 // runtime returns the folder for the object files of Verilator's runtime. They
 // take most of a unit test's compile time and are the same for all: the runtime
 // reads no definition of a spec.
 func (s Spec) runtime(root string, verilator Tool) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v %v", verilator.Version, commonFlags, makeFlags, s.Trace, s.Signals))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%v %v", verilator.Version, commonFlags, slowFlags, s.Trace, s.Signals))
 	return filepath.Join(s.cache(root), "runtime-"+hex.EncodeToString(sum[:8]))
 }
 
@@ -409,7 +426,7 @@ func (s Spec) hash(root string, verilator Tool) (string, error) {
 		return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
 	}
 	files := slices.Concat(s.RTL, s.Cpp, found)
-	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/mutant.go", "sim/verilate/netlist.go", "sim/verilate/tool.go"}
+	self := []string{"sim/verilate/verilate.go", "sim/verilate/objects.go", "sim/verilate/shared.go", "sim/verilate/mutant.go", "sim/verilate/netlist.go", "sim/verilate/tool.go"}
 	for _, f := range append(files, self...) {
 		if err := hashFile(h, root, f); err != nil {
 			return "", fmt.Errorf("verilate: %s: %w", s.Name, err)
