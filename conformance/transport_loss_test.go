@@ -248,7 +248,7 @@ func (x *transfer) await(p *Peer, r transferRound, memory *vipl.Region) error {
 // arrives once.
 func TestTransportLoss(t *testing.T) {
 	atReliableLevels(t, func(t *testing.T, level vipl.ReliabilityLevel) {
-		total, faults := conformtest.Long(1_000_000, 100_000_000), map[layout.WireFault]uint64{}
+		total, faults := conformtest.Long(500_000, 100_000_000), map[layout.WireFault]uint64{}
 		for _, kind := range transferKinds {
 			t.Run(kind.name, func(t *testing.T) {
 				x := &transfer{kind: kind, level: level, rounds: transferRounds(conformtest.Seed(t), total)}

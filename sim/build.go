@@ -32,7 +32,7 @@ type Program struct {
 	Flags   []string // further compiler flags
 }
 
-var programFlags = []string{"-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"}
+var programFlags = []string{"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"}
 
 var echoSimulator = Program{
 	Folder: "hvia-echo", Name: "hvia-sim",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func smallConfig(t *testing.T) Config {
 	case testing.Short():
 		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400}, 1, 1
 	default:
-		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400, 16384}, 2, 1
+		c.Sizes, c.Iterations, c.Warmup = []int{4, 1400, 4096}, 2, 1
 	}
 	return c
 }
@@ -42,6 +43,27 @@ func run(t *testing.T, c Config) *report.Report {
 	r, err := Run(ctx, c)
 	require.NoError(t, err, "replay with HVIA_SEED=%d", c.Seed)
 	return r
+}
+
+// inOrder is the run of smallConfig with one experiment after the other, and
+// its progress.
+var inOrder struct {
+	once     sync.Once
+	report   *report.Report
+	progress []rig.Progress
+}
+
+func runInOrder(t *testing.T) (*report.Report, []rig.Progress) {
+	t.Helper()
+	o := &inOrder
+	o.once.Do(func() {
+		c := smallConfig(t)
+		c.Jobs = 1
+		c.Progress = func(p rig.Progress) { o.progress = append(o.progress, p) }
+		o.report = run(t, c)
+	})
+	require.NotNil(t, o.report)
+	return o.report, o.progress
 }
 
 func repeatable(t *testing.T, r *report.Report) string {
@@ -75,7 +97,7 @@ func TestReproduceRepeats(t *testing.T) {
 		none := variants[4]
 		variants = slices.Concat(variants[:4], variants[:4], variants[:2], []variant{none})
 	}
-	first := run(t, c)
+	first, _ := runInOrder(t)
 	require.NoError(t, first.Failed(), "%v", first.Faults())
 	want := repeatable(t, first)
 	for i, v := range variants {
@@ -103,10 +125,7 @@ func TestReproduceRepeats(t *testing.T) {
 // The rows hold what the report says of them.
 func TestReproduceReport(t *testing.T) {
 	c := smallConfig(t)
-	c.Jobs = 1 // progress in the order of the experiments
-	var progress []rig.Progress
-	c.Progress = func(p rig.Progress) { progress = append(progress, p) }
-	r := run(t, c)
+	r, progress := runInOrder(t)
 	checkRows(t, c, r)
 	require.Len(t, r.Results.SendReceiveStages.Rows, len(rig.SendReceiveStages))
 	require.NotNil(t, r.Results.Stages)
@@ -143,7 +162,7 @@ func TestReproduceReport(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	c.Background, c.Progress, c.Jobs = false, nil, 3
+	c.Background, c.Jobs = false, 3
 	alone := run(t, c)
 	require.Nil(t, alone.Results.CrossTraffic)
 	require.Equal(t, r.Results.RDMAWrite, alone.Results.RDMAWrite, "the quiet run does not know of the other")
@@ -387,7 +406,7 @@ func TestReproduceStopped(t *testing.T) {
 			require.True(t, n == 2 || n == 3, "%d sizes", n)
 			require.NoError(t, r.Failed())
 			full := c
-			full.Progress, full.Background = nil, false
+			full.Progress, full.Background, full.Baselines, full.NoPrediction = nil, false, false, true
 			require.Equal(t, run(t, full).Results.RDMAWrite[:n], r.Results.RDMAWrite)
 		})
 	}

@@ -355,7 +355,7 @@ func TestRandomOperationsOnTheCard(t *testing.T) {
 		t.Skip("needs the simulator with the card, whose build takes minutes")
 	}
 	s := conformtest.Seed(t)
-	r := randomOperations(t, s, conformtest.Long(20_000, 200_000), func(r *randomRun) error { return simulatedCards(t, s, r, 0) })
+	r := randomOperations(t, s, conformtest.Long(10_000, 200_000), func(r *randomRun) error { return simulatedCards(t, s, r, 0) })
 	r.requireTally(t, everything...)
 }
 
@@ -375,7 +375,7 @@ func TestRandomOperationsOnMvia(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := conformtest.Seed(t)
-			r := randomOperations(t, s, conformtest.Long(20_000, 200_000), func(r *randomRun) error {
+			r := randomOperations(t, s, conformtest.Long(10_000, 200_000), func(r *randomRun) error {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				return fabric.Run(ctx, fabric.RunConfig{Device: driver.DeviceMvia, Seed: s, Costs: c.costs}, conformance.Programs(r.mains()...)...)
@@ -450,7 +450,7 @@ func TestRandomOperationsOfAllLevelsOnTheCard(t *testing.T) {
 			if err := run(newRandomRun(nil, bugs{}, c.under)); errors.Is(err, errUnsupported) {
 				t.Skip(err)
 			}
-			r := runUnder(t, s, conformtest.Long(c.n, 10*c.n), c.under, run)
+			r := runUnder(t, s, conformtest.Long(c.n*2/5, 10*c.n), c.under, run)
 			r.requireTally(t, "send: Done Send", "send: Done RDMAWrite", "send: Done RDMARead", "send: Done RemoteDescriptorError Send",
 				"send: Done RDMAProtectionError RDMAWrite", "asynchronous: ConnectionLost", "entries")
 		})
@@ -476,7 +476,7 @@ func TestRandomOperationsWithStraps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := conformtest.Seed(t)
 			onArrival := c.straps&(1<<layout.StrapReceiveFetchOnArrival) != 0
-			r := runUnder(t, s, conformtest.Long(6_000, 60_000), conditions{onArrival: onArrival}, func(r *randomRun) error {
+			r := runUnder(t, s, conformtest.Long(3_000, 60_000), conditions{onArrival: onArrival}, func(r *randomRun) error {
 				return simulatedCards(t, s, r, c.straps)
 			})
 			r.requireTally(t, "send: Done Send", "send: Done RDMAWrite", "send: Done Flushed Send", "receive: Done Receive",

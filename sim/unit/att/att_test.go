@@ -23,7 +23,7 @@ const (
 )
 
 // Operations of one run.
-var sizes = unit.Sizes{Short: 5_000, Normal: 100_000, Long: 1_000_000}
+var sizes = unit.Sizes{Short: 5_000, Normal: 50_000, Long: 1_000_000}
 
 func spec(t *testing.T) verilate.Spec {
 	t.Helper()

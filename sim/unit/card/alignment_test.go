@@ -108,7 +108,7 @@ func TestShortMessages(t *testing.T) {
 
 func TestLongMessages(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 25, Long: 2_000}.Pick()))
+	mustPlay(t, config{}, longMessages(unit.Sizes{Short: 3, Normal: 10, Long: 2_000}.Pick()))
 }
 
 func TestStrayByteIsFound(t *testing.T) {

@@ -160,7 +160,7 @@ func busy(rounds uint64) func(r *rig) {
 
 func TestArbitration(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 12, Long: 2_000}.Pick()))
+	mustPlay(t, config{}, busy(unit.Sizes{Short: 2, Normal: 6, Long: 2_000}.Pick()))
 }
 
 // Received frames are still written while the card's transmit side is

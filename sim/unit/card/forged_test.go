@@ -407,5 +407,5 @@ func reliableHostility(frames uint64) func(r *rig) {
 // fate, and honest pairs are not disturbed.
 func TestHostileReliableFrames(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{rawLog2: 8}, reliableHostility(unit.Sizes{Short: 40, Normal: 10_000, Long: 100_000}.Pick()))
+	mustPlay(t, config{rawLog2: 8}, reliableHostility(unit.Sizes{Short: 40, Normal: 3_000, Long: 100_000}.Pick()))
 }

@@ -110,7 +110,7 @@ func TestSplitDoorbells(t *testing.T) {
 		x, y := r.workingPair([2]uint8{33, 34}), r.workingPair([2]uint8{35, 36})
 		m, v := r.node[0], x.vi[0]
 		split := 0
-		for range (unit.Sizes{Short: 2, Normal: 40, Long: 5000}).Pick() {
+		for range (unit.Sizes{Short: 2, Normal: 20, Long: 5000}).Pick() {
 			type bell struct {
 				at     uint32
 				dwords []uint32
@@ -316,7 +316,7 @@ func TestStrayRegisterAccesses(t *testing.T) {
 		for _, o := range fixed {
 			before = append(before, m.read(o))
 		}
-		for range (unit.Sizes{Short: 100, Normal: 2000, Long: 100_000}).Pick() {
+		for range (unit.Sizes{Short: 100, Normal: 1_000, Long: 100_000}).Pick() {
 			o := r.random.Uint32N(layout.RegisterSize/4) * 4
 			if r.random.IntN(2) == 0 {
 				o = r.random.Uint32N(0x800/4) * 4
@@ -432,7 +432,7 @@ func TestRawFlood(t *testing.T) {
 	mustPlay(t, config{}, func(r *rig) {
 		a, b := r.node[0], r.node[1]
 		stored, dropped, early := 0, 0, 0
-		for range (unit.Sizes{Short: 5, Normal: 60, Long: 5000}).Pick() {
+		for range (unit.Sizes{Short: 5, Normal: 30, Long: 5000}).Pick() {
 			r.b(func(m *machine) {
 				for range r.random.IntN(8) {
 					if len(m.receive.filled) < ringEntries/2 {

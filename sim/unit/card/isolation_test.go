@@ -329,7 +329,7 @@ func (r *rig) mishaps() (n uint32) {
 // No fault on one VI changes a bit of another one's stream.
 func TestIsolation(t *testing.T) {
 	takesSeconds(t)
-	rounds := unit.Sizes{Short: 1, Normal: 6, Long: 300}.Pick()
+	rounds := unit.Sizes{Short: 1, Normal: 3, Long: 300}.Pick()
 	var want []string
 	var calm uint32
 	mustPlay(t, config{}, func(r *rig) {

@@ -147,7 +147,7 @@ var forgedNumbers = []struct {
 // After any number of frames with forged numbers an unreliable VI drops at most
 // a few of its peer's frames.
 func TestForgedNumbers(t *testing.T) {
-	count := int(unit.Sizes{Short: 100, Normal: 1000, Long: 10_000}.Pick())
+	count := int(unit.Sizes{Short: 100, Normal: 500, Long: 10_000}.Pick())
 	mustPlay(t, config{rawLog2: 8}, forgedNumbersPlay(count))
 }
 
@@ -312,7 +312,7 @@ func (x *once) receive(t *host.Thread, h *driver.Host) error {
 // the number.
 func TestNeverTwice(t *testing.T) {
 	takesSeconds(t)
-	count := int(unit.Sizes{Normal: 600, Long: 20_000}.Pick())
+	count := int(unit.Sizes{Normal: 300, Long: 20_000}.Pick())
 	for _, faults := range []string{"duplicate=20%", "duplicate=100%", "duplicate=20%,drop=30%", "duplicate=20%,drop=10%,reorder=50% behind 100 within 300us"} {
 		t.Run(faults, func(t *testing.T) {
 			f, err := sim.ParseWireFaults(fmt.Sprintf("%s; seed=%d", faults, unit.Seed(t)))

@@ -145,8 +145,8 @@ func TestQuietSpansChangeNothing(t *testing.T) {
 func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 	takesSeconds(t)
 	for name, body := range map[string]func(r *rig){
-		"hostile frames":          hostility(unit.Sizes{Short: 20, Normal: 60, Long: 1000}.Pick()),
-		"hostile reliable frames": reliableHostility(unit.Sizes{Short: 20, Normal: 60, Long: 1000}.Pick()),
+		"hostile frames":          hostility(unit.Sizes{Short: 20, Normal: 30, Long: 1000}.Pick()),
+		"hostile reliable frames": reliableHostility(unit.Sizes{Short: 20, Normal: 30, Long: 1000}.Pick()),
 		"conversation":            conversation(unit.Sizes{Short: 1, Normal: 5, Long: 80}.Pick()),
 		"soft resets":             softResetRounds(unit.Sizes{Short: 1, Normal: 2, Long: 20}.Pick()),
 		"withdrawals":             withdrawals(unit.Sizes{Short: 1, Normal: 5, Long: 80}.Pick()),

@@ -98,7 +98,7 @@ func (m *machine) adoptCard() {
 // started again, and everything must work.
 func TestSoftReset(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, softResetRounds(unit.Sizes{Short: 3, Normal: 24, Long: 2_000}.Pick()))
+	mustPlay(t, config{}, softResetRounds(unit.Sizes{Short: 3, Normal: 10, Long: 2_000}.Pick()))
 }
 
 func softResetRounds(rounds uint64) func(r *rig) {

@@ -394,12 +394,12 @@ func (r *rig) reconnect(ends [2]*end, meanwhile func(m *machine), left *vi) {
 }
 
 func TestConversation(t *testing.T) {
-	mustPlay(t, config{}, conversation(unit.Sizes{Short: 2, Normal: 100, Long: 10_000}.Pick()))
+	mustPlay(t, config{}, conversation(unit.Sizes{Short: 2, Normal: 40, Long: 10_000}.Pick()))
 }
 
 // The same behind a host bridge that splits bursts of stores.
 func TestConversationInSplitBursts(t *testing.T) {
 	takesSeconds(t)
 	c := config{params: map[string]int64{"BridgeSplitWrites": 400}}
-	mustPlay(t, c, conversation(unit.Sizes{Short: 2, Normal: 30, Long: 5000}.Pick()))
+	mustPlay(t, c, conversation(unit.Sizes{Short: 2, Normal: 12, Long: 5000}.Pick()))
 }

@@ -32,7 +32,7 @@ func TestTableStraps(t *testing.T) {
 						m.fail("the straps read %#x, want %#x", got, c.straps)
 					}
 				})
-				conversation(unit.Sizes{Short: 1, Normal: 12, Long: 1000}.Pick())(r)
+				conversation(unit.Sizes{Short: 1, Normal: 6, Long: 1000}.Pick())(r)
 			})
 		})
 	}

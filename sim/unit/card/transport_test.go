@@ -44,7 +44,7 @@ func TestSequenceWraps(t *testing.T) {
 			mustPlay(t, config{faults: badWire}, func(r *rig) {
 				r.both((*machine).lossy)
 				x := r.talkers([2]uint8{9, 10}, 55, level, limits{16, 255, 14}, [2]uint8{})
-				for i := range (unit.Sizes{Normal: 8, Long: 500}).Pick() {
+				for i := range (unit.Sizes{Normal: 4, Long: 500}).Pick() {
 					if i > 0 {
 						r.both(func(m *machine) {
 							v := x[m.thread.ID().Node].from
@@ -86,7 +86,7 @@ func TestResetUnderReliableStream(t *testing.T) {
 		for _, how := range []string{"soft reset", "RST#"} {
 			t.Run(fmt.Sprintf("%s of node %d", how, node), func(t *testing.T) {
 				mustPlay(t, config{}, func(r *rig) {
-					for range (unit.Sizes{Normal: 3, Long: 100}).Pick() {
+					for range (unit.Sizes{Normal: 2, Long: 100}).Pick() {
 						for _, level := range reliableLevels {
 							r.cutOff(level, node, how == "RST#")
 						}
@@ -202,7 +202,7 @@ func TestCompletionQueueFull(t *testing.T) {
 	takesSeconds(t)
 	for _, log2 := range []uint32{1, 3} {
 		t.Run(fmt.Sprintf("%d entries", 1<<log2), func(t *testing.T) {
-			mustPlay(t, config{}, queueFull(log2, (unit.Sizes{Normal: 40, Long: 2000}).Pick()))
+			mustPlay(t, config{}, queueFull(log2, (unit.Sizes{Normal: 20, Long: 2000}).Pick()))
 		})
 	}
 }
@@ -264,7 +264,7 @@ func queueFull(log2 uint32, rounds uint64) func(r *rig) {
 // nothing is written to an old ring.
 func TestCompletionQueueResize(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, queueResize((unit.Sizes{Normal: 12, Long: 500}).Pick()))
+	mustPlay(t, config{}, queueResize((unit.Sizes{Normal: 5, Long: 500}).Pick()))
 }
 
 const (

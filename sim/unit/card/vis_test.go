@@ -104,7 +104,7 @@ func manyVIs(count int) func(r *rig) {
 
 func TestManyVIs(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, manyVIs(int(unit.Sizes{Short: 24, Normal: 100, Long: 250}.Pick())))
+	mustPlay(t, config{}, manyVIs(int(unit.Sizes{Short: 24, Normal: 50, Long: 250}.Pick())))
 }
 
 // mangles are errors in a descriptor.
@@ -181,5 +181,5 @@ func badDescriptors(rounds uint64) func(r *rig) {
 
 func TestBadDescriptors(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, badDescriptors(unit.Sizes{Short: 20, Normal: 150, Long: 20_000}.Pick()))
+	mustPlay(t, config{}, badDescriptors(unit.Sizes{Short: 20, Normal: 60, Long: 20_000}.Pick()))
 }

@@ -299,5 +299,5 @@ func (g *region) cut(frame []byte) {
 
 func TestWithdrawals(t *testing.T) {
 	takesSeconds(t)
-	mustPlay(t, config{}, withdrawals(unit.Sizes{Short: 8, Normal: 90, Long: 5_000}.Pick()))
+	mustPlay(t, config{}, withdrawals(unit.Sizes{Short: 8, Normal: 30, Long: 5_000}.Pick()))
 }

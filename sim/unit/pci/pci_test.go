@@ -32,7 +32,7 @@ func spec(t *testing.T, bits int) verilate.Spec {
 
 // clocks scales a scenario's normal length.
 func clocks(normal uint64) uint64 {
-	return unit.Sizes{Short: normal / 10, Normal: normal, Long: normal * 20}.Pick()
+	return unit.Sizes{Short: normal / 10, Normal: normal * 2 / 5, Long: normal * 20}.Pick()
 }
 
 func run(t *testing.T, program, scenario string, bus int, clocks uint64, more ...string) (map[string]uint64, error) {

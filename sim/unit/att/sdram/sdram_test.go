@@ -12,7 +12,7 @@ import (
 
 const controller = "rtl/att/hvia_sdram_controller.sv"
 
-var sizes = unit.Sizes{Short: 5_000, Normal: 200_000, Long: 5_000_000}
+var sizes = unit.Sizes{Short: 5_000, Normal: 80_000, Long: 5_000_000}
 
 // Random requests with pauses, stalls, hints, a reset and jumps over idle time.
 // Checks every word, every timing rule of the device, and refresh, at the

@@ -69,7 +69,7 @@ const (
 )
 
 func TestResets(t *testing.T) {
-	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 60, Long: 200}.Pick())))
+	mustPlay(t, config{}, blows(t, int(unit.Sizes{Short: 6, Normal: 24, Long: 200}.Pick())))
 }
 
 // The same with the straps that change how frames pass between the card and its
@@ -85,7 +85,7 @@ func TestResetsWithStraps(t *testing.T) {
 		{"single slots", 1<<layout.StrapSingleTransmitSlot | 1<<layout.StrapSingleReceiveSlot},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mustPlay(t, config{straps: c.straps}, blows(t, int(unit.Sizes{Short: 1, Normal: 8, Long: 60}.Pick())))
+			mustPlay(t, config{straps: c.straps}, blows(t, int(unit.Sizes{Short: 1, Normal: 4, Long: 60}.Pick())))
 		})
 	}
 }

@@ -15,7 +15,7 @@ const (
 )
 
 // Ring entries.
-var sizes = unit.Sizes{Short: 10_000, Normal: 80_000, Long: 3_000_000}
+var sizes = unit.Sizes{Short: 10_000, Normal: 40_000, Long: 3_000_000}
 
 // TestRaw runs both rings at all sizes, with restarts, bus errors and bad
 // entries, against a model.

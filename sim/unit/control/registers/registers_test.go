@@ -17,7 +17,7 @@ const (
 )
 
 // Host accesses.
-var sizes = unit.Sizes{Short: 4_000, Normal: 300_000, Long: 5_000_000}
+var sizes = unit.Sizes{Short: 4_000, Normal: 100_000, Long: 5_000_000}
 
 // TestRegisters runs random host accesses, events and resets against a model.
 func TestRegisters(t *testing.T) {

@@ -16,7 +16,7 @@ const (
 )
 
 // Commands.
-var sizes = unit.Sizes{Short: 1_500, Normal: 30_000, Long: 600_000}
+var sizes = unit.Sizes{Short: 1_500, Normal: 12_000, Long: 600_000}
 
 // TestManager runs random commands against a model of the VIs and the table.
 func TestManager(t *testing.T) {

@@ -14,7 +14,7 @@ const (
 	writer   = "rtl/host/hvia_dma_write.sv"
 )
 
-var sizes = unit.Sizes{Short: 1_000, Normal: 10_000, Long: 300_000}
+var sizes = unit.Sizes{Short: 1_000, Normal: 4_000, Long: 300_000}
 
 func TestDma(t *testing.T) {
 	for _, width := range []string{"32", "64"} {

@@ -131,7 +131,7 @@ func Netlist(spec verilate.Spec) verilate.Spec {
 func FewerVIs(t *testing.T, spec verilate.Spec, sizes Sizes, always ...int) {
 	t.Helper()
 	WithFewerVIs(t, spec, func(t *testing.T, s verilate.Spec) {
-		MustPass(t, s, Sizes{sizes.Short, sizes.Short, sizes.Normal})
+		MustPass(t, s, Sizes{sizes.Short, sizes.Short, 3 * sizes.Normal})
 	}, always...)
 }
 

@@ -19,7 +19,7 @@ import (
 const model = "sim/model/dp83820.cc"
 
 // Random episodes of 60 frames each way.
-var sizes = unit.Sizes{Short: 12, Normal: 240, Long: 10_000}
+var sizes = unit.Sizes{Short: 12, Normal: 100, Long: 10_000}
 
 var bench = sim.Program{
 	Folder: "dp83820-bench", Name: "dp83820_tb",

@@ -20,7 +20,7 @@ const (
 	target = "rtl/mac/dp83820/hvia_mac_bus_target.sv"
 )
 
-var sizes = unit.Sizes{Short: 2, Normal: 32, Long: 800}
+var sizes = unit.Sizes{Short: 2, Normal: 12, Long: 800}
 
 // The testbench at both widths. It prints the bus clocks of a full frame.
 func TestGec(t *testing.T) {

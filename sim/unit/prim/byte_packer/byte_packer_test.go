@@ -10,7 +10,7 @@ import (
 
 const packer = "rtl/prim/hvia_byte_packer.sv"
 
-var sizes = unit.Sizes{Short: 2_000, Normal: 60_000, Long: 2_000_000}
+var sizes = unit.Sizes{Short: 2_000, Normal: 25_000, Long: 2_000_000}
 
 func TestPacker(t *testing.T) { unit.BothWidths(t, "byte_packer", sizes) }
 

@@ -19,7 +19,7 @@ const (
 	fifo       = "rtl/prim/hvia_cdc_fifo.sv"
 )
 
-var sizes = unit.Sizes{Short: 2_000, Normal: 200_000, Long: 5_000_000}
+var sizes = unit.Sizes{Short: 2_000, Normal: 80_000, Long: 5_000_000}
 
 func spec(t *testing.T, name, synchroniser string) verilate.Spec {
 	s := unit.Testbench(t, "cdc")

@@ -11,7 +11,7 @@ import (
 const acknowledge = "rtl/via/hvia_acknowledge.sv"
 
 // One unit is ten mixes of 2,000 clocks and one list of all VIs.
-var sizes = unit.Sizes{Short: 4, Normal: 60, Long: 4_000}
+var sizes = unit.Sizes{Short: 4, Normal: 30, Long: 4_000}
 
 func TestAcknowledge(t *testing.T) { unit.MustPass(t, unit.Testbench(t, "acknowledge"), sizes) }
 

@@ -16,7 +16,7 @@ const (
 )
 
 // Epochs of some thousand clocks.
-var sizes = unit.Sizes{Short: 40, Normal: 600, Long: 20_000}
+var sizes = unit.Sizes{Short: 40, Normal: 250, Long: 20_000}
 
 // Events that a run of normal size must include.
 var covered = []string{

@@ -11,7 +11,7 @@ import (
 const rx = "rtl/via/hvia_rx_engine.sv"
 
 // One unit is five runs of traffic, about 40,000 clocks.
-var sizes = unit.Sizes{Short: 4, Normal: 60, Long: 3_000}
+var sizes = unit.Sizes{Short: 4, Normal: 30, Long: 3_000}
 
 func TestReceive(t *testing.T) { unit.BothWidths(t, "rx_engine", sizes) }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // Runs of about 12,000 clocks, after the named cases.
-var sizes = unit.Sizes{Short: 40, Normal: 400, Long: 20_000}
+var sizes = unit.Sizes{Short: 40, Normal: 160, Long: 20_000}
 
 // Clocks from an Open, in an idle ledger, to its answer. The ledger reads it in
 // the first clock and answers in the next.
@@ -46,7 +46,7 @@ func TestLedger(t *testing.T) {
 
 // The testbench also passes with the Yosys netlist of the ledger.
 func TestLedgerNetlist(t *testing.T) {
-	figures := unit.MustPass(t, unit.Netlist(unit.Testbench(t, "send_ledger")), unit.Sizes{Short: 5, Normal: 15, Long: 2000},
+	figures := unit.MustPass(t, unit.Netlist(unit.Testbench(t, "send_ledger")), unit.Sizes{Short: 5, Normal: 5, Long: 2000},
 		"messages", "responses", "retransmitted", "rewinds", "timeouts")
 	require.EqualValues(t, openLatency, figures["open_latency"], "clocks of an Open")
 }

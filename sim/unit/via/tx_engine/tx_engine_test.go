@@ -10,7 +10,7 @@ import (
 
 const tx = "rtl/via/hvia_tx_engine.sv"
 
-var sizes = unit.Sizes{Short: 6, Normal: 200, Long: 10_000}
+var sizes = unit.Sizes{Short: 6, Normal: 80, Long: 10_000}
 
 func TestTransmit(t *testing.T) { unit.BothWidths(t, "tx_engine", sizes) }
 
