@@ -159,7 +159,7 @@ module hvia_att_manager (
   end
 
   // Lost grants, counted while a requester waits, saturating at the bound.
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       lost0_q <= 4'd0;
       lost1_q <= 4'd0;
@@ -218,7 +218,7 @@ module hvia_att_manager (
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       up_state_q    <= UpIdle;
       up_op_q       <= 2'd0;

@@ -116,7 +116,7 @@ module hvia_att_memory #(
     endcase
   end
 
-  always_ff @(posedge sd_clk_i or negedge sd_rst_ni) begin
+  always_ff @(posedge sd_clk_i) begin
     if (!sd_rst_ni) begin
       state_q <= StIdle;
       count_q <= 4'd0;
@@ -169,27 +169,36 @@ module hvia_att_memory #(
   logic [32*BlockWords-1:0] ask_words;
   logic                answer_ready, fifo_ready;
 
-  hvia_cdc_handshake #(.Width(RequestW)) u_request (
-      .src_clk_i(sd_clk_i), .src_rst_ni(sd_rst_ni), .src_valid_i(cross_valid),
+  // The reset of either side clears the crossings.
+  logic both_rst_n, cross_rst_n, cross_sd_rst_n, unused_live, unused_sd_live;
+  assign both_rst_n = rst_ni & sd_rst_ni;
+  hvia_cdc_reset_sync u_cross_reset (
+      .clk_i, .arst_ni(both_rst_n), .rst_no(cross_rst_n), .live_o(unused_live)
+  );
+  hvia_cdc_reset_sync u_cross_sd_reset (
+      .clk_i(sd_clk_i), .arst_ni(both_rst_n), .rst_no(cross_sd_rst_n), .live_o(unused_sd_live)
+  );
+  hvia_cdc_handshake #(.Width(RequestW), .Joined(1'b1)) u_request (
+      .src_clk_i(sd_clk_i), .src_rst_ni(cross_sd_rst_n), .src_valid_i(cross_valid),
       .src_ready_o(cross_ready),
       .src_data_i({mem_req_write_i, mem_req_addr_i, mem_req_len_i, words_q}),
       .src_quiet_o(sd_quiet[0]),
-      .dst_clk_i(clk_i), .dst_rst_ni(rst_ni), .dst_valid_o(ask_valid), .dst_ready_i(ask_take),
+      .dst_clk_i(clk_i), .dst_rst_ni(cross_rst_n), .dst_valid_o(ask_valid), .dst_ready_i(ask_take),
       .dst_data_o({ask_write, ask_addr, ask_len, ask_words}), .dst_quiet_o(core_quiet[0])
   );
 
-  hvia_cdc_handshake #(.Width(1)) u_answer (
-      .src_clk_i(clk_i), .src_rst_ni(rst_ni), .src_valid_i(wdone_i), .src_ready_o(answer_ready),
-      .src_data_i(werr_i), .src_quiet_o(core_quiet[1]),
-      .dst_clk_i(sd_clk_i), .dst_rst_ni(sd_rst_ni), .dst_valid_o(answer_valid),
+  hvia_cdc_handshake #(.Width(1), .Joined(1'b1)) u_answer (
+      .src_clk_i(clk_i), .src_rst_ni(cross_rst_n), .src_valid_i(wdone_i),
+      .src_ready_o(answer_ready), .src_data_i(werr_i), .src_quiet_o(core_quiet[1]),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(cross_sd_rst_n), .dst_valid_o(answer_valid),
       .dst_ready_i(state_q == StWrite), .dst_data_o(answer_err), .dst_quiet_o(sd_quiet[1])
   );
 
   // Capacity for the longest read.
-  hvia_cdc_fifo #(.Width(W + 2), .Depth(BlockWords)) u_beats (
-      .src_clk_i(clk_i), .src_rst_ni(rst_ni), .src_valid_i(rvalid_i), .src_ready_o(fifo_ready),
+  hvia_cdc_fifo #(.Width(W + 2), .Depth(BlockWords), .Joined(1'b1)) u_beats (
+      .src_clk_i(clk_i), .src_rst_ni(cross_rst_n), .src_valid_i(rvalid_i), .src_ready_o(fifo_ready),
       .src_data_i({rerr_i, rlast_i, rdata_i}), .src_quiet_o(core_quiet[2]),
-      .dst_clk_i(sd_clk_i), .dst_rst_ni(sd_rst_ni), .dst_valid_o(beat_valid),
+      .dst_clk_i(sd_clk_i), .dst_rst_ni(cross_sd_rst_n), .dst_valid_o(beat_valid),
       .dst_ready_i(beat_take), .dst_data_o({beat_err, beat_last, beat_data}),
       .dst_quiet_o(sd_quiet[2])
   );
@@ -224,7 +233,7 @@ module hvia_att_memory #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       sent_q     <= 1'b0;
       sent_all_q <= 1'b0;

@@ -409,7 +409,7 @@ module hvia_att_walker (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q         <= StForget;
       limit_q         <= '0;

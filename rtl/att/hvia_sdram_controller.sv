@@ -219,7 +219,7 @@ module hvia_sdram_controller (
   assign req_ready_o = do_column && last_beat;
   assign wready_o    = cmd_d == CmdWrite;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q     <= StArm;
       deadline_q  <= '1;

@@ -25,7 +25,7 @@ module hvia_async_errors #(
   assign first   = waiting_q & (~waiting_q + 1'b1);
   assign ready_o = ~waiting_q | first;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) waiting_q <= '0;
     else if ((valid_i | waiting_q) != '0) waiting_q <= (waiting_q & ~first) | valid_i;
   end

@@ -5,7 +5,6 @@
 module hvia_control #(
     parameter int unsigned W = 32
 ) (
-    input  logic clk_i,
     input  hvia_types_pkg::control_blocks_t block_clk_i,
     input  logic bus_rst_ni,  // lives as long as the bus side
     input  logic rst_ni,
@@ -175,7 +174,7 @@ module hvia_control #(
   assign link_error.valid = (link_down_i != link_reported_q) & link_ready;
   assign link_error.code  = link_down_i ? hvia_pkg::AsyncErrorLinkDown : hvia_pkg::AsyncErrorLinkUp;
   assign link_error.vi    = 8'd0;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge block_clk_i.async_errors) begin
     if (!rst_ni) link_reported_q <= 1'b0;
     else if (link_error.valid) link_reported_q <= link_down_i;
   end

@@ -85,7 +85,7 @@ module hvia_counters (
     if (add_valid_q) known_d[add_index_q] = 1'b1;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       plane0_q     <= '0;
       plane1_q     <= '0;
@@ -125,7 +125,7 @@ module hvia_counters (
   always_ff @(posedge clk_i) begin
     rd_data_q <= mem[rd_index_i];
   end
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       rd_index_q <= '0;
       rd_known_q <= 1'b0;

@@ -157,7 +157,7 @@ module hvia_raw_port #(
   assign fetch_err   = rerr_i;
   assign status_done = {writing_q && wdone_i && write_rx_q, writing_q && wdone_i && !write_rx_q};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       req_valid_q <= 1'b0;
       req_write_q <= 1'b0;
@@ -217,7 +217,7 @@ module hvia_raw_port #(
   logic [7:0] sent_index_q;
   logic sent;
   assign sent = stat_raw_transmit_o;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) sent_q <= 1'b0;
     else sent_q <= sent || (sent_q && irq_raw_receive_o);
   end

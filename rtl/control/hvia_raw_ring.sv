@@ -169,7 +169,7 @@ module hvia_raw_ring #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       slot_q        <= '0;
       ready_q       <= '0;

@@ -265,7 +265,7 @@ module hvia_registers #(
   logic state_change;
   assign state_change = reg_write || (|irq_set);
 
-  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_ni) begin
       enable_q      <= 1'b0;
       irq_status_q  <= '0;
@@ -325,7 +325,7 @@ module hvia_registers #(
   assign async_keep  = async_valid_i && (!async_full || async_take);
   assign async_drop  = async_valid_i && !async_keep;
 
-  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_ni) begin
       async_head_q     <= '0;
       async_tail_q     <= '0;
@@ -460,7 +460,7 @@ module hvia_registers #(
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) rd_state_q <= RdIdle;
     else rd_state_q <= rd_state_d;
   end

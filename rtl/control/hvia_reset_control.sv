@@ -2,8 +2,8 @@
 
 // Resets of the card. Both kinds end in the same sequence:
 //
-//   RST# (`rst_ni`, asynchronous): everything is reset at once; the reset of
-//   each domain is released synchronously to its clock.
+//   RST# (`rst_ni`, asynchronous): the card leaves the system bus at once, everything else is reset
+//   at the next edge; the reset of each domain is released with its clock.
 //   Soft reset (`soft_reset_i`, from the Control register): the PCI master stops
 //   taking requests (`quiesce_o`) and finishes, so that no bus transaction is
 //   cut off; then the core, SDRAM and MAC domains are reset while the PCI side,
@@ -89,7 +89,7 @@ module hvia_reset_control (
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge bus_rst_no) begin
+  always_ff @(posedge clk_i) begin
     if (!bus_rst_no) begin
       state_q        <= StAssert;
       domains_rst_nq <= 1'b0;

@@ -20,7 +20,7 @@ module hvia_trace #(
     output logic                quiet_o
 );
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) trace_valid_o <= '0;
     else trace_valid_o <= valid_i;
   end

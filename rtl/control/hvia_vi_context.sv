@@ -49,7 +49,7 @@ module hvia_vi_context (
     if (wr_valid_i) mem[wr_vi_i] <= wr_ctx_i;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) live_q <= '0;
     else if (wr_valid_i) live_q[wr_vi_i] <= wr_live;
   end
@@ -66,7 +66,7 @@ module hvia_vi_context (
     always_ff @(posedge clk_i) begin
       ctx_q <= mem[rd_vi_i[VIW*p+:VIW]];
     end
-    always_ff @(posedge clk_i or negedge rst_ni) begin
+    always_ff @(posedge clk_i) begin
       if (!rst_ni) begin
         vi_q      <= '0;
         live_rd_q <= 1'b0;
@@ -81,7 +81,7 @@ module hvia_vi_context (
 
   // A write shows on the read ports one clock later.
   logic wrote_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) wrote_q <= 1'b0;
     else wrote_q <= wr_valid_i;
   end

@@ -480,7 +480,7 @@ module hvia_vi_manager #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q       <= StIdle;
       update_q      <= UpList;

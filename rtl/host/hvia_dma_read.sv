@@ -135,7 +135,7 @@ module hvia_dma_read #(
   assign job_end_err = active_q & (err_q != hvia_pkg::AttErrorNone) & ~done_q & ~head_valid_q &
                        ~req_valid_o & split_idle;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       active_q     <= 1'b0;
       lock_q       <= 1'b0;

@@ -116,7 +116,7 @@ module hvia_dma_splitter #(
   assign error_o      = att_rsp_err_i;
   assign finished_o   = (cut & burst_last_o) | (rsp_ok & ~drop_q & want_q & (left_q == 16'd0));
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       want_q      <= 1'b0;
       asked_q     <= 1'b0;

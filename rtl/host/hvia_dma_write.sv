@@ -147,7 +147,7 @@ module hvia_dma_write #(
                      ((open_q == 2'd0) | ((open_q == 2'd1) & wdone_i & ~werr_i))
                                                     : (open_q == 2'd0) & ~req_valid_o & split_idle);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       active_q     <= 1'b0;
       lock_q       <= 1'b0;

@@ -171,7 +171,7 @@ module hvia_host_arbiter #(
     if (ractive) rvalid_o[rid] = bus_rvalid_i;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       loss_q    <= '0;
       lock_q    <= 1'b0;

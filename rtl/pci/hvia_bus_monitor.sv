@@ -23,7 +23,7 @@ module hvia_bus_monitor #(
 
   assign busy = !frame_n_i || !irdy_n_i;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       busy_q <= 1'b0;
       use_q  <= 16'd0;

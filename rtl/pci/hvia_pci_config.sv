@@ -92,7 +92,7 @@ module hvia_pci_config (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       memory_en_q        <= 1'b0;
       bus_master_en_q    <= 1'b0;

@@ -110,6 +110,8 @@ module hvia_pci_interface #(
   logic [W-1:0] m_ad;
   logic [31:0]  t_ad;
   logic         m_ad_oe, t_ad_oe, m_par, t_par, m_par_oe, t_par_oe;
+  logic         m_cbe_oe, m_frame_oe, m_irdy_oe, m_par64_oe, m_req64_oe, m_req_n;
+  logic         t_trdy_oe, t_devsel_oe, t_stop_oe;
   logic         perr_seen, m_perr, t_perr;
   logic         inta_n_q, perr_n_q, perr_oe_q, serr_oe_q;
 
@@ -118,10 +120,11 @@ module hvia_pci_interface #(
       .cfg_pending_i(cfg_pending), .parity_en_i(parity_en), .latency_timer_i(latency_timer),
       .req_valid_i, .req_ready_o, .req_write_i, .req_addr_i, .req_len_i, .wdata_i, .wstrb_i,
       .wvalid_i, .wready_o, .wdone_o, .werr_o, .rdata_o, .rvalid_o, .rready_i, .rlast_o, .rerr_o,
-      .req_n_o, .gnt_n_i, .ad_i, .ad_o(m_ad), .ad_oe(m_ad_oe), .cbe_n_o, .cbe_n_oe, .par_i,
-      .par_o(m_par), .par_oe(m_par_oe), .frame_n_i, .frame_n_o, .frame_n_oe, .irdy_n_i, .irdy_n_o,
-      .irdy_n_oe, .trdy_n_i, .devsel_n_i, .stop_n_i, .perr_n_i, .par64_i, .par64_o, .par64_oe,
-      .req64_n_o, .req64_n_oe, .ack64_n_i, .stat_read_o(stat_pci_master_read_o),
+      .req_n_o(m_req_n), .gnt_n_i, .ad_i, .ad_o(m_ad), .ad_oe(m_ad_oe), .cbe_n_o,
+      .cbe_n_oe(m_cbe_oe), .par_i, .par_o(m_par), .par_oe(m_par_oe), .frame_n_i, .frame_n_o,
+      .frame_n_oe(m_frame_oe), .irdy_n_i, .irdy_n_o, .irdy_n_oe(m_irdy_oe), .trdy_n_i, .devsel_n_i,
+      .stop_n_i, .perr_n_i, .par64_i, .par64_o, .par64_oe(m_par64_oe), .req64_n_o,
+      .req64_n_oe(m_req64_oe), .ack64_n_i, .stat_read_o(stat_pci_master_read_o),
       .stat_write_o(stat_pci_master_write_o), .stat_retry_o(stat_pci_master_retry_o),
       .stat_abort_o(stat_pci_master_abort_o), .set_master_abort_o(master_abort),
       .set_target_abort_o(target_abort), .set_parity_error_o(master_parity),
@@ -138,8 +141,8 @@ module hvia_pci_interface #(
       .ad_i(ad_i[31:0]), .ad_o(t_ad), .ad_oe(t_ad_oe),
       .cbe_n_i(cbe_n_i[3:0]),
       .par_i, .par_o(t_par), .par_oe(t_par_oe),
-      .frame_n_i, .irdy_n_i, .idsel_i, .trdy_n_o, .trdy_n_oe, .devsel_n_o, .devsel_n_oe,
-      .stop_n_o, .stop_n_oe,
+      .frame_n_i, .irdy_n_i, .idsel_i, .trdy_n_o, .trdy_n_oe(t_trdy_oe), .devsel_n_o,
+      .devsel_n_oe(t_devsel_oe), .stop_n_o, .stop_n_oe(t_stop_oe),
       .stat_write_o(stat_pci_target_write_o), .stat_read_o(stat_pci_target_read_o),
       .set_address_parity_o(address_parity), .set_data_parity_o(data_parity), .perr_o(t_perr)
   );
@@ -156,18 +159,31 @@ module hvia_pci_interface #(
   );
 
   assign ad_o   = t_ad_oe ? W'(t_ad) : m_ad;
-  assign ad_oe  = m_ad_oe | t_ad_oe;
   assign par_o  = t_par_oe ? t_par : m_par;
-  assign par_oe = m_par_oe | t_par_oe;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  // The card leaves the bus with RST#, whether the clock runs or not.
+  assign ad_oe       = rst_ni & (m_ad_oe | t_ad_oe);
+  assign par_oe      = rst_ni & (m_par_oe | t_par_oe);
+  assign cbe_n_oe    = rst_ni & m_cbe_oe;
+  assign frame_n_oe  = rst_ni & m_frame_oe;
+  assign irdy_n_oe   = rst_ni & m_irdy_oe;
+  assign par64_oe    = rst_ni & m_par64_oe;
+  assign req64_n_oe  = rst_ni & m_req64_oe;
+  assign req_n_o     = ~rst_ni | m_req_n;
+  assign trdy_n_oe   = rst_ni & t_trdy_oe;
+  assign devsel_n_oe = rst_ni & t_devsel_oe;
+  assign stop_n_oe   = rst_ni & t_stop_oe;
+  assign perr_n_oe   = rst_ni & perr_oe_q;
+  assign serr_n_oe   = rst_ni & serr_oe_q;
+  assign inta_n_o    = ~rst_ni | inta_n_q;
+
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) inta_n_q <= 1'b1;
     else         inta_n_q <= ~irq_i;
   end
-  assign inta_n_o = inta_n_q;
 
   // Sustained tri-state: drive high for a clock before the release.
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       perr_n_q  <= 1'b1;
       perr_oe_q <= 1'b0;
@@ -179,8 +195,6 @@ module hvia_pci_interface #(
     end
   end
   assign perr_n_o  = perr_n_q;
-  assign perr_n_oe = perr_oe_q;
-  assign serr_n_oe = serr_oe_q;
 
   if (W == 64) begin : gen_wide
     logic unused_cbe;

@@ -441,7 +441,7 @@ module hvia_pci_master #(
   assign pcheck64_d  = pcheck_d & wide;
   assign pexpect64_d = pcheck64_d ? pexpect64 : pexpect64_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= StIdle;
       cur_valid_q  <= 1'b0;

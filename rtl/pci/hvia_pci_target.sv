@@ -313,7 +313,7 @@ module hvia_pci_target (
   assign pcheck_d  = ((state_q == StWrite) | (state_q == StCfgWrite)) & xfer;
   assign pexpect_d = (pcheck_d | addr_phase) ? ^{ad_i, cbe_n_i} : pexpect_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= StIdle;
       frame_prev_q <= 1'b1;

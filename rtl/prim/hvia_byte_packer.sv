@@ -77,7 +77,7 @@ module hvia_byte_packer #(
   assign out_bytes_o = out_end - {1'b0, out_skip};
   assign out_last_o  = tail_q | (in_last_i & ~over);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       hold_q  <= '0;
       fill_q  <= '0;

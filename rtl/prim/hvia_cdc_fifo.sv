@@ -3,8 +3,8 @@
 // Asynchronous FIFO with gray-coded pointers: `Depth` words (a power of two, at least 2), one word
 // per clock on either side. `dst_data_o` shows the oldest word while `dst_valid_o` is 1.
 //
-// Reset: the reset of either side empties the FIFO and clears both pointers (asserted
-// asynchronously, released synchronously in each domain). Neither side is quiescent during reset.
+// Reset: the reset of either side empties the FIFO and clears both pointers, each side at its next
+// clock. It lasts until both clocks have had an edge. Neither side is quiescent during reset.
 //
 // A side is quiescent when none of its flops changes at its next clock: it moves no word, and the
 // other side's pointer has passed the synchroniser. Settled words may wait inside.
@@ -31,31 +31,24 @@ module hvia_cdc_fifo #(
 
   localparam int unsigned AddrW = $clog2(Depth);
 
-  logic src_rst_n, src_live, dst_rst_n, dst_live;
+  logic src_rst_n, src_out_q, src_live, dst_rst_n, dst_out_q, dst_live;  // out of reset
   if (Joined) begin : g_joined
-    logic src_live_q, dst_live_q;
     assign src_rst_n = src_rst_ni;
     assign dst_rst_n = dst_rst_ni;
-    assign src_live  = src_live_q;
-    assign dst_live  = dst_live_q;
-    always_ff @(posedge src_clk_i or negedge src_rst_ni) begin
-      if (!src_rst_ni) src_live_q <= 1'b0;
-      else src_live_q <= 1'b1;
-    end
-    always_ff @(posedge dst_clk_i or negedge dst_rst_ni) begin
-      if (!dst_rst_ni) dst_live_q <= 1'b0;
-      else dst_live_q <= 1'b1;
-    end
+    always_ff @(posedge src_clk_i) src_out_q <= src_rst_ni;
+    always_ff @(posedge dst_clk_i) dst_out_q <= dst_rst_ni;
   end else begin : g_join
     logic both_rst_n;
     assign both_rst_n = src_rst_ni & dst_rst_ni;
     hvia_cdc_reset_sync u_src_reset (
-        .clk_i(src_clk_i), .arst_ni(both_rst_n), .rst_no(src_rst_n), .live_o(src_live)
+        .clk_i(src_clk_i), .arst_ni(both_rst_n), .rst_no(src_rst_n), .live_o(src_out_q)
     );
     hvia_cdc_reset_sync u_dst_reset (
-        .clk_i(dst_clk_i), .arst_ni(both_rst_n), .rst_no(dst_rst_n), .live_o(dst_live)
+        .clk_i(dst_clk_i), .arst_ni(both_rst_n), .rst_no(dst_rst_n), .live_o(dst_out_q)
     );
   end
+  assign src_live = src_rst_n & src_out_q;
+  assign dst_live = dst_rst_n & dst_out_q;
 
   logic [Width-1:0] mem[0:Depth-1];
 
@@ -86,7 +79,7 @@ module hvia_cdc_fifo #(
   assign src_quiet_o = src_live && rgray_settled && !push;
   assign wbin_d      = wbin_q + 1'b1;
 
-  always_ff @(posedge src_clk_i or negedge src_rst_n) begin
+  always_ff @(posedge src_clk_i) begin
     if (!src_rst_n) begin
       wbin_q  <= '0;
       wgray_q <= '0;
@@ -114,7 +107,7 @@ module hvia_cdc_fifo #(
   assign dst_quiet_o = dst_live && wgray_settled && !pop;
   assign rbin_d      = rbin_q + 1'b1;
 
-  always_ff @(posedge dst_clk_i or negedge dst_rst_n) begin
+  always_ff @(posedge dst_clk_i) begin
     if (!dst_rst_n) begin
       rbin_q  <= '0;
       rgray_q <= '0;

@@ -6,8 +6,8 @@
 // destination clocks. The source accepts the next word two source clocks after the destination took
 // this one.
 //
-// Reset: the reset of either side clears both sides (asserted asynchronously, released
-// synchronously in each domain) and drops a word in flight. Neither side is quiescent during reset.
+// Reset: the reset of either side clears both sides, each at its next clock, and drops a word in
+// flight. It lasts until both clocks have had an edge. Neither side is quiescent during reset.
 //
 // A side is quiescent when none of its flops changes at its next clock. A settled word that waits
 // for `dst_ready_i` is quiescent; the neighbour that withholds ready must report that it is busy.
@@ -31,31 +31,24 @@ module hvia_cdc_handshake #(
     output logic             dst_quiet_o
 );
 
-  logic src_rst_n, src_live, dst_rst_n, dst_live;
+  logic src_rst_n, src_out_q, src_live, dst_rst_n, dst_out_q, dst_live;  // out of reset
   if (Joined) begin : g_joined
-    logic src_live_q, dst_live_q;
     assign src_rst_n = src_rst_ni;
     assign dst_rst_n = dst_rst_ni;
-    assign src_live  = src_live_q;
-    assign dst_live  = dst_live_q;
-    always_ff @(posedge src_clk_i or negedge src_rst_ni) begin
-      if (!src_rst_ni) src_live_q <= 1'b0;
-      else src_live_q <= 1'b1;
-    end
-    always_ff @(posedge dst_clk_i or negedge dst_rst_ni) begin
-      if (!dst_rst_ni) dst_live_q <= 1'b0;
-      else dst_live_q <= 1'b1;
-    end
+    always_ff @(posedge src_clk_i) src_out_q <= src_rst_ni;
+    always_ff @(posedge dst_clk_i) dst_out_q <= dst_rst_ni;
   end else begin : g_join
     logic both_rst_n;
     assign both_rst_n = src_rst_ni & dst_rst_ni;
     hvia_cdc_reset_sync u_src_reset (
-        .clk_i(src_clk_i), .arst_ni(both_rst_n), .rst_no(src_rst_n), .live_o(src_live)
+        .clk_i(src_clk_i), .arst_ni(both_rst_n), .rst_no(src_rst_n), .live_o(src_out_q)
     );
     hvia_cdc_reset_sync u_dst_reset (
-        .clk_i(dst_clk_i), .arst_ni(both_rst_n), .rst_no(dst_rst_n), .live_o(dst_live)
+        .clk_i(dst_clk_i), .arst_ni(both_rst_n), .rst_no(dst_rst_n), .live_o(dst_out_q)
     );
   end
+  assign src_live = src_rst_n & src_out_q;
+  assign dst_live = dst_rst_n & dst_out_q;
 
   // Source side.
   logic req_q, ack_sync, ack_settled;
@@ -71,7 +64,7 @@ module hvia_cdc_handshake #(
   assign src_take    = src_valid_i && src_ready_o;
   assign src_quiet_o = src_live && ack_settled && !src_take;
 
-  always_ff @(posedge src_clk_i or negedge src_rst_n) begin
+  always_ff @(posedge src_clk_i) begin
     if (!src_rst_n) req_q <= 1'b0;
     else if (src_take) req_q <= !req_q;
   end
@@ -92,7 +85,7 @@ module hvia_cdc_handshake #(
   assign dst_take    = dst_valid_o && dst_ready_i;
   assign dst_quiet_o = dst_live && req_settled && !dst_take;
 
-  always_ff @(posedge dst_clk_i or negedge dst_rst_n) begin
+  always_ff @(posedge dst_clk_i) begin
     if (!dst_rst_n) ack_q <= 1'b0;
     else if (dst_take) ack_q <= req_sync;
   end

@@ -16,7 +16,7 @@ module hvia_cdc_pulse (
 
   logic toggle_q, toggle_sync, seen_q, settled;
 
-  always_ff @(posedge src_clk_i or negedge src_rst_ni) begin
+  always_ff @(posedge src_clk_i) begin
     if (!src_rst_ni) toggle_q <= 1'b0;
     else if (src_pulse_i) toggle_q <= !toggle_q;
   end
@@ -26,7 +26,7 @@ module hvia_cdc_pulse (
       .settled_o(settled)
   );
 
-  always_ff @(posedge dst_clk_i or negedge dst_rst_ni) begin
+  always_ff @(posedge dst_clk_i) begin
     if (!dst_rst_ni) seen_q <= 1'b0;
     else seen_q <= toggle_sync;
   end

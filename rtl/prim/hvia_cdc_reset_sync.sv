@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reset synchroniser: asserts at once, releases on an edge of `clk_i`. `live_o` rises one clock
-// after the release. Logic uses this level, so the reset net drives resets only.
+// Reset synchroniser: asserts at once, releases on an edge of `clk_i`. `live_o` follows one clock
+// later: it is 0 after the domain's registers were reset.
 module hvia_cdc_reset_sync (
     input  logic clk_i,
     input  logic arst_ni,
@@ -16,9 +16,6 @@ module hvia_cdc_reset_sync (
     else {rst_no, first_q} <= {first_q, 1'b1};
   end
 
-  always_ff @(posedge clk_i or negedge rst_no) begin
-    if (!rst_no) live_o <= 1'b0;
-    else live_o <= 1'b1;
-  end
+  always_ff @(posedge clk_i) live_o <= rst_no;
 
 endmodule

@@ -16,7 +16,7 @@ module hvia_cdc_sync #(
   logic [Width-1:0] meta_q;
   logic [Width-1:0] stable_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       meta_q   <= '0;
       stable_q <= '0;

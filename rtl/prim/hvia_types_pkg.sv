@@ -230,7 +230,7 @@ package hvia_types_pkg;
     receive_blocks_t receive;
   } core_blocks_t;
   typedef struct packed {
-    logic         pci, gec;
+    logic         resets, pci, gec;
     core_blocks_t core;
   } blocks_t;
 

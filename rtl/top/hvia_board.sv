@@ -5,8 +5,7 @@
 module hvia_board #(
     parameter int unsigned W = 32
 ) (
-    input  logic         clk_i,       // PCI CLK
-    input  hvia_types_pkg::blocks_t block_clk_i,  // the same net for each bit
+    input  hvia_types_pkg::blocks_t block_clk_i,  // PCI CLK, the same net for each bit
     input  logic         rst_ni,      // PCI RST#
     input  logic         sd_clk_i,
     input  logic         mac_clk_i,
@@ -128,13 +127,15 @@ module hvia_board #(
   logic        bus_rst_n, core_rst_n, sd_rst_n, mac_rst_n;
   logic        soft_reset, soft_reset_busy, quiesce, pci_idle, host_idle;
   logic [31:0] strap;
-  logic        reset_quiet, core_quiet, monitor_quiet;
+  logic        pci_quiet, monitor_quiet;
+  hvia_types_pkg::blocks_t block_quiet;
 
   hvia_reset_control u_reset_control (
-      .clk_i, .rst_ni, .sd_clk_i, .mac_clk_i, .soft_reset_i(soft_reset), .busy_o(soft_reset_busy),
+      .clk_i(block_clk_i.resets), .rst_ni, .sd_clk_i, .mac_clk_i, .soft_reset_i(soft_reset),
+      .busy_o(soft_reset_busy),
       .quiesce_o(quiesce), .bus_idle_i(pci_idle && host_idle), .bus_rst_no(bus_rst_n),
       .core_rst_no(core_rst_n), .sd_rst_no(sd_rst_n), .mac_rst_no(mac_rst_n),
-      .strap_i, .strap_o(strap), .quiet_o(reset_quiet)
+      .strap_i, .strap_o(strap), .quiet_o(block_quiet.resets)
   );
 
   hvia_types_pkg::host_req_t bus_req;
@@ -148,7 +149,7 @@ module hvia_board #(
 
   hvia_pci_interface #(.W(W)) u_pci_interface (
       .clk_i(block_clk_i.pci), .rst_ni(bus_rst_n), .quiesce_i(quiesce), .idle_o(pci_idle),
-      .quiet_o(block_quiet_o.pci),
+      .quiet_o(pci_quiet),
       .req_valid_i(bus_req.valid), .req_ready_o(bus_rsp.ready), .req_write_i(bus_req.write),
       .req_addr_i(bus_req.addr), .req_len_i(bus_req.len),
       .wdata_i(bus_wdata), .wstrb_i(bus_wstrb), .wvalid_i(bus_req.wvalid),
@@ -194,7 +195,8 @@ module hvia_board #(
   hvia_bus_monitor #(
       .StartEvent(hvia_pkg::TraceEventHostBusStart), .EndEvent(hvia_pkg::TraceEventHostBusEnd)
   ) u_host_bus_monitor (
-      .clk_i, .rst_ni(bus_rst_n), .frame_n_i, .irdy_n_i, .use_i({15'd0, frame_n_oe}),
+      .clk_i(block_clk_i.pci), .rst_ni(bus_rst_n), .frame_n_i, .irdy_n_i,
+      .use_i({15'd0, frame_n_oe}),
       .trace_valid_o(host_bus_trace.valid), .trace_event_o(host_bus_trace.code),
       .trace_vi_o(host_bus_trace.vi), .trace_seq_o(host_bus_trace.seq), .quiet_o(monitor_quiet)
   );
@@ -227,7 +229,7 @@ module hvia_board #(
       .trace_rx_vi_o(mac_rx_trace.vi), .trace_rx_seq_o(mac_rx_trace.seq),
       .trace_bus_valid_o(mac_bus_trace.valid), .trace_bus_event_o(mac_bus_trace.code),
       .trace_bus_vi_o(mac_bus_trace.vi), .trace_bus_seq_o(mac_bus_trace.seq),
-      .quiet_o(block_quiet_o.gec),
+      .quiet_o(block_quiet.gec),
       .mac_clk_i, .mac_rst_ni(mac_rst_n), .mac_quiet_o,
       .mb_rst_no, .mb_idsel_o, .mb_req_n_i, .mb_gnt_n_o,
       .mb_ad_i, .mb_ad_o, .mb_ad_oe,
@@ -247,7 +249,7 @@ module hvia_board #(
   assign {counts[127:79], counts[71], counts[69:30], counts[23:0]} = '0;
 
   hvia_core #(.W(W)) u_core (
-      .clk_i, .block_clk_i(block_clk_i.core), .bus_rst_ni(bus_rst_n), .rst_ni(core_rst_n),
+      .block_clk_i(block_clk_i.core), .bus_rst_ni(bus_rst_n), .rst_ni(core_rst_n),
       .sd_clk_i, .sd_rst_ni(sd_rst_n),
       .timebase_i, .sd_timebase_i, .strap_i(strap),
       .soft_reset_o(soft_reset), .soft_reset_busy_i(soft_reset_busy), .quiesce_i(quiesce),
@@ -261,16 +263,18 @@ module hvia_board #(
       .rx_frame_i(rx_frame), .rx_raddr_o(rx_raddr), .rx_rdata_i(rx_rdata), .rx_done_o(rx_done),
       .link_down_i(link_down), .slot_deadline_i(slot_deadline), .counts_i(counts),
       .mac_tx_trace_i(mac_tx_trace), .mac_rx_trace_i(mac_rx_trace), .mac_bus_trace_i(mac_bus_trace),
-      .host_bus_trace_i(host_bus_trace), .board_quiet_i(block_quiet_o.gec),
-      .monitor_quiet_i(monitor_quiet),
+      .host_bus_trace_i(host_bus_trace), .board_quiet_i(block_quiet.gec),
       .sd_o({sd_cke_o, sd_cs_n_o, sd_ras_n_o, sd_cas_n_o, sd_we_n_o, sd_ba_o, sd_a_o, sd_dqm_o,
           sd_dq_o, sd_dq_oe_o}),
       .sd_dq_i,
       .trace_valid_o, .trace_event_o, .trace_vi_o, .trace_seq_o, .trace_time_o,
-      .quiet_o(core_quiet), .block_quiet_o(block_quiet_o.core), .sd_quiet_o, .next_deadline_o,
+      .block_quiet_o(block_quiet.core), .sd_quiet_o, .next_deadline_o,
       .sd_next_deadline_o, .ready_o
   );
 
-  assign quiet_o = core_quiet && block_quiet_o.pci && reset_quiet;
+  // In reset every block takes its clock.
+  assign block_quiet.pci = pci_quiet && monitor_quiet;
+  assign block_quiet_o   = core_rst_n ? block_quiet : '0;
+  assign quiet_o         = &block_quiet_o;
 
 endmodule

@@ -6,7 +6,6 @@
 module hvia_core #(
     parameter int unsigned W = 32
 ) (
-    input  logic clk_i,
     input  hvia_types_pkg::core_blocks_t block_clk_i,
     input  logic bus_rst_ni,  // lives as long as the bus side
     input  logic rst_ni,
@@ -57,7 +56,6 @@ module hvia_core #(
     input  hvia_types_pkg::trace_t mac_bus_trace_i,
     input  hvia_types_pkg::trace_t host_bus_trace_i,
     input  logic board_quiet_i,
-    input  logic monitor_quiet_i,  // of the system bus
 
     // SDRAM, SDRAM domain
     output hvia_types_pkg::sdram_t sd_o,
@@ -71,7 +69,6 @@ module hvia_core #(
     output logic [47:0] trace_time_o,
 
     // Nothing changes in the domain before an input does or its timebase reaches the deadline.
-    output logic quiet_o,
     output hvia_types_pkg::core_blocks_t block_quiet_o,
     output logic sd_quiet_o,
     output logic [47:0] next_deadline_o,
@@ -136,7 +133,6 @@ module hvia_core #(
   logic idle, control_still;
   assign idle    = &{block_quiet_o.host, block_quiet_o.send, block_quiet_o.receive, board_quiet_i,
           control_still};
-  assign quiet_o = &{block_quiet_o, board_quiet_i, monitor_quiet_i};
   assign ready_o = att_ready && mac_ready_i;
 
   logic [47:0] core_deadline;
@@ -173,7 +169,7 @@ module hvia_core #(
   );
 
   hvia_control #(.W(W)) u_control (
-      .clk_i, .block_clk_i(block_clk_i.control), .bus_rst_ni, .rst_ni, .timebase_i, .strap_i,
+      .block_clk_i(block_clk_i.control), .bus_rst_ni, .rst_ni, .timebase_i, .strap_i,
       .soft_reset_o, .soft_reset_busy_i,
       .tgt_req_i, .tgt_rsp_o, .irq_o, .ready_i(ready_o), .card_quiet_i(idle), .link_down_i,
       .enable_o(mac_enable_o), .mac_o(mac_address_o),

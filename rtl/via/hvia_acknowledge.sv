@@ -119,7 +119,7 @@ module hvia_acknowledge (
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) state_q <= Idle;
     else state_q <= state_d;
   end
@@ -203,7 +203,7 @@ module hvia_acknowledge (
     if (push) list_mem[tail_q] <= vi_q;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       nak_sent_q <= '0;
       nak_sent_o <= 1'b0;
@@ -230,7 +230,7 @@ module hvia_acknowledge (
   end
 
   // The port.
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       ack_valid_o <= 1'b0;
     end else begin

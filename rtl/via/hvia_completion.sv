@@ -179,7 +179,7 @@ module hvia_completion #(
     if (accept) tie_q <= tie_mem[cpl_vi_i[VIW*chosen +: VIW]];
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       has_tie_q <= '0;
       tied_q    <= 1'b0;
@@ -230,7 +230,7 @@ module hvia_completion #(
   assign cqc_ok_o    = created_q[cqc_index_i[QueueBits-1:0]] != (cqc_op_i == OpCreate);
   assign cqc_tail_o  = tail;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) created_q <= '0;
     else if (state_q == Command && cqc_ok_o) begin
       created_q[cqc_index_i[QueueBits-1:0]] <= cqc_op_i != OpDestroy;
@@ -249,7 +249,7 @@ module hvia_completion #(
   logic answered;
   assign answered = state_q == Answer && rvalid_i && rlast_i;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       lookup_q <= 1'b0;
       fresh_q  <= 1'b0;
@@ -266,7 +266,7 @@ module hvia_completion #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q <= Idle;
     end else begin
@@ -292,7 +292,7 @@ module hvia_completion #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) last_q <= 2'd3;
     else if (accept) last_q <= chosen;
   end
@@ -311,7 +311,7 @@ module hvia_completion #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) beat_q <= 3'd0;
     else if (accept) beat_q <= has_immediate ? BeatImmediate[2:0] : BeatLength[2:0];
     else if (done) beat_q <= 3'd0;

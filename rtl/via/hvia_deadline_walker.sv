@@ -35,7 +35,7 @@ module hvia_deadline_walker (
   assign next_deadline_o = next_q;
   assign step            = walk_q && (visit_done_i || !armed_i[vi_q]);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       walk_q <= 1'b0;
       vi_q   <= '0;

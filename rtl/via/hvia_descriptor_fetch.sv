@@ -252,7 +252,7 @@ module hvia_descriptor_fetch #(
     endcase
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q     <= Idle;
       head_turn_q <= 1'b0;
@@ -293,7 +293,7 @@ module hvia_descriptor_fetch #(
   assign link_due    = more_q && (bad || fetched);
   assign release_due = work_q == Receive && (bad || gone || (state_q == Flush && cpl_ready_i));
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       link_q     <= 1'b0;
       link_bad_q <= 1'b0;
@@ -414,7 +414,7 @@ module hvia_descriptor_fetch #(
     send_status[hvia_pkg::DescriptorStatusLengthErrorBit] = !missed && !flushed && length_error;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) wait_valid_q <= 1'b0;
     else if (desc_ready_i) wait_valid_q <= 1'b0;
     else if (checked) wait_valid_q <= 1'b1;

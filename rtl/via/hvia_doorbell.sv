@@ -95,7 +95,7 @@ module hvia_doorbell (
   assign good        = third && aligned && enable_i && live_i[vi_q];
   assign next_phase  = (in_order && !third) ? index + 2'd1 : 2'd0;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       walking_q <= 1'b1;
       walk_q    <= '0;
@@ -126,7 +126,7 @@ module hvia_doorbell (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       load_q    <= 1'b0;
       phase_q   <= 2'd0;
@@ -164,7 +164,7 @@ module hvia_doorbell (
                         (began_receive_q ? rd_receive_phase_q : rd_send_phase_q) != 2'd0;
   assign dropped      = (accept && !in_order) || (third && !good);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       began_q         <= 1'b0;
       began_receive_q <= 1'b0;
@@ -176,7 +176,7 @@ module hvia_doorbell (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       commit_q         <= 1'b0;
       commit_receive_q <= 1'b0;

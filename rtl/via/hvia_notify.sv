@@ -50,7 +50,7 @@ module hvia_notify (
   assign put   = hit && (!queued_q[done_name] || (taken && name_q == done_name));
   assign load  = !shown_q && take_q != put_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       armed_q  <= '0;
       queued_q <= '0;

@@ -82,7 +82,7 @@ module hvia_receive_store (
   logic [31:0] compare_handle_q;
   logic        mark;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       search_q    <= 1'b0;
       search_vi_q <= '0;
@@ -112,7 +112,7 @@ module hvia_receive_store (
       compare_handle_q == drain_handle_i;
   assign stale_busy_o = search_q || compare_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       valid_q <= '0;
       stale_q <= '0;
@@ -141,7 +141,7 @@ module hvia_receive_store (
     handle_q <= handle_mem[rs_vi_i];
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       read_vi_q    <= '0;
       read_valid_q <= 1'b0;

@@ -435,7 +435,7 @@ module hvia_rx_engine #(
   end
   assign seq_init_ready_o = ~mem_write;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       open_q <= '0;
     end else begin
@@ -748,7 +748,7 @@ module hvia_rx_engine #(
     end
     report_due = report_due & reliable_q & ~rx_bad_i & ~short_frame & ~forget;
   end
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) rxa_valid_q <= 1'b0;
     else if (early | (leave & report_due)) rxa_valid_q <= 1'b1;
     else if (rxa_ready_i | (clear_valid_i & (clear_vi_i == rxa_vi_q))) rxa_valid_q <= 1'b0;
@@ -938,7 +938,7 @@ module hvia_rx_engine #(
   assign rx_done_o = leave | (((state_q == RawCheck) | (state_q == RawSmall) |
       (state_q == RawWrite)) & (state_d == Idle));
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= Idle;
       flushed_q    <= 1'b0;

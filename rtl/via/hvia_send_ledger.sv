@@ -316,7 +316,7 @@ module hvia_send_ledger (
   assign search_step  = search_q && (!used_q[search_vi_q] || (done && op_q == OpSearch));
   assign stale_busy_o = search_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       search_q    <= 1'b0;
       search_vi_q <= '0;
@@ -398,7 +398,7 @@ module hvia_send_ledger (
   assign finish_pop = begin_op && op_d == OpFinish;
   assign offer_pop  = begin_op && op_d == OpOffer;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q     <= Choose;
       op_q        <= OpClear;
@@ -1096,7 +1096,7 @@ module hvia_send_ledger (
 
   // Connects and clears.
   assign led_init_ready_o = !init_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       init_q  <= 1'b0;
       clear_q <= 1'b0;
@@ -1124,7 +1124,7 @@ module hvia_send_ledger (
   assign req_full_enough = req_count >= HoldFrom[MessageBits:0];
   assign release_here    = hold_q[vi_q] && ((pop_req && !req_full_enough) || cleared);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       known_q <= '0;
       live_q  <= '0;
@@ -1155,7 +1155,7 @@ module hvia_send_ledger (
   assign send_hold_o = hold_q;
 
   // The engine's message.
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       engine_q <= 1'b0;
     end else begin
@@ -1178,7 +1178,7 @@ module hvia_send_ledger (
   logic job_flushed, job_probe_q;
   assign job_flushed = job_valid_q && ((flush_i && job_vi_q == drain_vi_i) ||
       (cleared && job_vi_q == vi_q));
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       job_valid_q <= 1'b0;
     end else begin
@@ -1218,7 +1218,7 @@ module hvia_send_ledger (
   assign report_async = done && (lose || report_unreachable);
   assign async_take   = async_q && !cpl_valid_q && async_ready_i;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       cpl_valid_q <= 1'b0;
       async_q     <= 1'b0;
@@ -1293,7 +1293,7 @@ module hvia_send_ledger (
   logic [15:0] rewound_number_q, resumed_number_q;
   assign trace_ack = done && op_q == OpReceive && rxl_op_i == hvia_pkg::ReceiveReportAcknowledge;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       rewound_q <= 1'b0;
       resumed_q <= 1'b0;

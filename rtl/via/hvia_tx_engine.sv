@@ -380,7 +380,7 @@ module hvia_tx_engine #(
 
   // Send queues broken by an unreachable descriptor.
   hvia_params_pkg::vis_t broken_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       broken_q <= '0;
     end else begin
@@ -666,7 +666,7 @@ module hvia_tx_engine #(
   end
   assign finishes = (state_d == Finish) & (state_q != Finish) & ~acking;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= Idle;
       turn_q       <= TurnDesc;

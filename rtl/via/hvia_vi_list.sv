@@ -30,7 +30,7 @@ module hvia_vi_list (
     if (enter) vi_mem[tail_q[VIW-1:0]] <= push_vi_i;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       listed_q <= '0;
       head_q   <= '0;

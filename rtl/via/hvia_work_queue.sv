@@ -178,7 +178,7 @@ module hvia_work_queue #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       op_q            <= Idle;
       op_queue_q      <= '0;
@@ -287,7 +287,7 @@ module hvia_work_queue #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       pending_q <= '0;
       known_q   <= '0;
@@ -317,7 +317,7 @@ module hvia_work_queue #(
     assign ready_any[g]  = head_q[(VIW+1)*g +: VIW+1] != tail_q[(VIW+1)*g +: VIW+1];
     assign offer_free[g] = !offer_valid_q[g] || offer_taken[g];
 
-    always_ff @(posedge clk_i or negedge rst_ni) begin
+    always_ff @(posedge clk_i) begin
       if (!rst_ni) begin
         head_q[(VIW+1)*g +: VIW+1] <= '0;
         tail_q[(VIW+1)*g +: VIW+1] <= '0;
@@ -344,7 +344,7 @@ module hvia_work_queue #(
                         offer_valid_q[1] && !(show_send && offered_receive_q);
 
   // `offered_q`: the last offer shown was not taken yet; its kind is kept for the turn.
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       offered_q         <= 1'b0;
       offered_receive_q <= 1'b0;

@@ -108,14 +108,14 @@ void CardNode::Boot(Time start) {
   enumerator_ = std::make_unique<PciEnumerator>(&bridge_, PciEnumerator::DefaultPlan());
   top_->clk_i = top_->sd_clk_i = top_->mac_clk_i = 0;
   top_->block_clk_i = 0;
-  top_->pass_i = 0;
+  top_->pass_i = top_->link_load_i = 0;
   // RST# falls before the first clock. Until then flip-flops hold noise; only the time has a value.
   top_->rst_ni = 1;
   top_->timebase_i = top_->sd_timebase_i = 0;
-  top_->phy_link_n_i = 0;
   top_->time_load_i = 1;
   Evaluate();
   top_->time_load_i = 0;
+  LoadLink(true);
   top_->rst_ni = 0;
   top_->strap_i = options_.strap;
   pins_ = bus_.Clock(PciDrive{}, bridge_.drive(), bridge_.gnt_n(), bridge_.idsel());
@@ -141,15 +141,13 @@ bool CardNode::MacWork() const { return !top_->rst_ni || !mac_chip_.quiet() || !
 Time CardNode::NextSystem() const {
   if (SystemActive()) return NextEdge(system_);
   const uint64_t deadline = top_->next_deadline_o;
-  if (deadline >> 47 & 1) return kNever;
-  return std::max(NextEdge(system_), system_.first + static_cast<Time>(deadline) * system_.period);
+  return deadline >> 47 & 1 ? kNever : NextEdge(system_, deadline);
 }
 
 Time CardNode::NextSdram() const {
   if (SdramActive()) return NextEdge(sdram_clock_);
   const uint64_t deadline = top_->sd_next_deadline_o;
-  if (deadline >> 47 & 1) return kNever;
-  return std::max(NextEdge(sdram_clock_), sdram_clock_.first + static_cast<Time>(deadline) * sdram_clock_.period);
+  return deadline >> 47 & 1 ? kNever : NextEdge(sdram_clock_, deadline);
 }
 
 Time CardNode::NextMac() const {
@@ -225,8 +223,7 @@ void CardNode::Step(Time t) {
   now_ = std::max(now_, t);
   if (NextLink() == t) {
     mac_chip_.SetLink(s_.link.link->Up(t), t);
-    top_->phy_link_n_i = !s_.link.link->Up(t);
-    Evaluate();
+    LoadLink(s_.link.link->Up(t));
     next_known_ = false;
   }
   const NextEdges& next = Next();
@@ -251,12 +248,13 @@ void CardNode::Step(Time t) {
   if (system) {
     BeforeSystemEdge(t);
     if (quiet_check_ && options_.wave.empty() && !Unconfigured()) {
-      const std::string changed = quiet_check_->Clock(edges_);
+      const std::string changed = quiet_check_->Clock(edges_, ~BlockClocks());
       if (!changed.empty()) s_.fabric->Fault(s_.index, "at " + std::to_string(t) + " ps the clock of a quiet block changed" + changed);
     }
     ++top_->timebase_i;
     top_->clk_i = 1;
     top_->block_clk_i = BlockClocks();
+    if (top_->block_clk_i & kBusClock) bus_taken_ = BusInputs();
     if (!top_->only_refresh_o) refreshes_ = 0;
     ++edges_;
     ++clocks_;
@@ -292,7 +290,12 @@ void CardNode::Step(Time t) {
 // A quiet block would change nothing at its clock, so it gets none. Before t = 0 each gets all.
 uint32_t CardNode::BlockClocks() const {
   const bool all = !options_.skip_quiet || Unconfigured() || now_ < 0;
-  return all ? UINT32_MAX : ~top_->block_quiet_o;
+  if (all) return UINT32_MAX;
+  return ~top_->block_quiet_o | (bus_taken_ == BusInputs() ? 0 : kBusClock);
+}
+
+CardNode::SegmentInputs CardNode::BusInputs() const {
+  return {bridge_.drive(), bridge_.gnt_n(), bridge_.idsel(), pins_.ad, pins_.cbe_n, pins_.high};
 }
 
 void CardNode::CatchUp(Time t) {
@@ -347,8 +350,17 @@ void CardNode::DriveSystem() {
   top_->bridge_idsel_i = bridge_.idsel();
 }
 
+void CardNode::LoadLink(bool up) {
+  top_->phy_link_n_i = !up;
+  top_->link_load_i = 1;
+  Evaluate();
+  top_->link_load_i = 0;
+  Evaluate();
+}
+
 void CardNode::LoadSystem() {
   DriveSystem();
+  bus_taken_.reset();
   top_->bus_load_i = 1;
   Evaluate();
   top_->bus_load_i = 0;

@@ -5,7 +5,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 
 #include "sim/card/quiet_check.h"
 #include "sim/card/wave.h"
@@ -85,10 +87,14 @@ class CardNode : public Node {
   // lines of the bus lose their old levels.
   void DriveSystem();
   void DriveMac(const PciDrive& chip);
+  void LoadLink(bool up);
   void LoadSystem();
   void LoadMac(const PciDrive& chip);
   // The blocks' clocks at a system edge.
   uint32_t BlockClocks() const;
+  // What the registers of the system's segment take at an edge: the bridge's outputs and the lines.
+  using SegmentInputs = std::tuple<PciDrive, bool, bool, uint64_t, uint8_t, uint16_t>;
+  SegmentInputs BusInputs() const;
   // Evaluates the Verilated model.
   void Evaluate();
   void TakeResults(Time t);
@@ -109,7 +115,13 @@ class CardNode : public Node {
   Time NextMac() const;
   // Time of the next link change at the PHY.
   Time NextLink() const { return s_.link.Connected() ? s_.link.link->NextChange(done_) : kNever; }
-  Time NextEdge(Clock& c) const { return c.Next(now_ > done_ ? now_ : done_ + 1); }
+  Time NextEdge(Clock& c) const { return c.Next(Undone()); }
+  // The next edge not before the edge with the number.
+  Time NextEdge(Clock& c, uint64_t number) const {
+    const Time at = c.first + static_cast<Time>(number) * c.period;
+    return at >= Undone() ? at : NextEdge(c);
+  }
+  Time Undone() const { return now_ > done_ ? now_ : done_ + 1; }
   // Whether something would change at the domain's next edge.
   bool SystemWork() const;
   bool SdramWork() const;
@@ -132,6 +144,8 @@ class CardNode : public Node {
   std::unique_ptr<PciEnumerator> enumerator_;
   std::unique_ptr<SdramChip> sdram_;
   PciPins pins_;
+  static constexpr uint32_t kBusClock = 1;   // of the card's PCI side and its segment
+  std::optional<SegmentInputs> bus_taken_;   // at the last such clock
 
   mutable Clock system_, sdram_clock_, mac_;
   enum Domain : unsigned { kSystem = 1, kSdram = 2, kMac = 4 };

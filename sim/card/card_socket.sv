@@ -14,7 +14,7 @@ module card_socket #(
 ) (
     input  logic           clk_i,
     // A bit per group of blocks of the board, or per block, and those above unused: their clocks,
-    // and quiet outputs
+    // and quiet outputs. Bit 0 has the PCI interface and its segment, bit 1 the resets.
     input  logic [31:0]    block_clk_i,
     input  logic           rst_ni,
     input  logic           sd_clk_i,
@@ -62,7 +62,8 @@ module card_socket #(
     output logic [W/8-1:0] mb_cbe_n_o,
     output logic [11:0]    mb_high_o,
     output logic           mb_rst_no,
-    input  logic           phy_link_n_i,
+    input  logic           link_load_i,
+    input  logic           phy_link_n_i,  // taken with a load
     output logic           mb_idsel_o,
     output logic           mb_gnt_n_o,
 
@@ -95,11 +96,12 @@ module card_socket #(
     output logic           ready_o
 );
 
-  logic gnt_n_q, idsel_q, chip_req_n_q;
-  always_ff @(posedge clk_i or posedge bus_load_i) begin
+  logic gnt_n_q, idsel_q, chip_req_n_q, phy_link_n_q;
+  always_ff @(posedge block_clk_i[0] or posedge bus_load_i) begin
     gnt_n_q <= bridge_gnt_n_i;
     idsel_q <= bridge_idsel_i;
   end
+  always_ff @(posedge link_load_i) phy_link_n_q <= phy_link_n_i;
   always_ff @(posedge mac_clk_i or posedge mb_load_i) chip_req_n_q <= chip_req_n_i;
 
   logic [47:0] timebase_q, sd_timebase_q;
@@ -120,7 +122,7 @@ module card_socket #(
   assign mb_card_high_o[11] = 1'b1;
 
   pci_segment #(.W(W)) u_bus (
-      .clk_i, .load_i(bus_load_i),
+      .clk_i(block_clk_i[0]), .load_i(bus_load_i),
       .model_ad_i(bridge_ad_i), .model_cbe_n_i(bridge_cbe_n_i), .model_oe_i(bridge_oe_i),
       .model_high_i(bridge_high_i),
       .card_ad_i(card_ad_o), .card_cbe_n_i(card_cbe_n_o), .card_oe_i(card_oe_o),
@@ -139,11 +141,13 @@ module card_socket #(
 
   hvia_types_pkg::blocks_t block_quiet;
   if (EachBlock) begin : g_blocks
-    assign block_quiet_o = ~32'(~block_quiet);
+    assign block_quiet_o = ~32'(~{
+        block_quiet.gec, block_quiet.core, block_quiet.resets, block_quiet.pci});
   end else begin : g_groups
     hvia_types_pkg::blocks_t busy;
     assign busy          = ~block_quiet;
     assign block_quiet_o = ~32'({
+        busy.gec,
         |{busy.core.receive.acknowledge, busy.core.receive.completion, busy.core.receive.notify},
         |{busy.core.receive.rx_engine, busy.core.receive.receive_store},
         |{busy.core.send.tx_engine, busy.core.send.send_ledger},
@@ -152,7 +156,7 @@ module card_socket #(
             busy.core.control.vi_context, busy.core.control.raw_port},
         |{busy.core.control.counters, busy.core.control.trace},
         |{busy.core.host.att_manager, busy.core.host.att_memory},
-        busy.gec,
+        busy.resets,
         |{busy.pci, busy.core.host.arbiter}
     });
   end
@@ -181,12 +185,12 @@ module card_socket #(
 
   // Named after its module, so that a mutant finds the straps from any level below.
   hvia_board #(.W(W)) hvia_board (
-      .clk_i,
       // Every clock costs the simulator at each edge, so blocks that mostly work together share
       // one. As an expression here, because Verilator takes other nets for more clocks. In the
-      // order of blocks_t: pci, gec; arbiter, ATT; control; send; receive.
-      .block_clk_i(EachBlock ? block_clk_i[$bits(block_quiet)-1:0] : {
-          block_clk_i[0], block_clk_i[1],
+      // order of blocks_t: resets, pci, gec; arbiter, ATT; control; send; receive.
+      .block_clk_i(EachBlock ? {
+          block_clk_i[1:0], block_clk_i[$bits(block_quiet)-1:2]} : {
+          block_clk_i[1], block_clk_i[0], block_clk_i[9],
           block_clk_i[0], {2{block_clk_i[2]}},
           block_clk_i[4], block_clk_i[3], {4{block_clk_i[4]}}, block_clk_i[3],
           {3{block_clk_i[5]}}, {2{block_clk_i[6]}},
@@ -209,7 +213,7 @@ module card_socket #(
       .req64_n_o(card_high_o[8]), .req64_n_oe(card_oe_o[8]), .ack64_n_i(bus_high_o[9]),
       .sd_cke_o, .sd_cs_n_o, .sd_ras_n_o, .sd_cas_n_o, .sd_we_n_o, .sd_ba_o, .sd_a_o, .sd_dqm_o,
       .sd_dq_o, .sd_dq_oe_o, .sd_dq_i(dq_q),
-      .mb_rst_no, .phy_link_n_i, .mb_idsel_o, .mb_gnt_n_o, .mb_req_n_i(chip_req_n_q),
+      .mb_rst_no, .phy_link_n_i(phy_link_n_q), .mb_idsel_o, .mb_gnt_n_o, .mb_req_n_i(chip_req_n_q),
       .mb_ad_i(mb_ad_o), .mb_ad_o(mb_card_ad_o), .mb_ad_oe(mb_card_oe_o[6]),
       .mb_cbe_n_i(mb_cbe_n_o), .mb_cbe_n_o(mb_card_cbe_n_o), .mb_cbe_n_oe(mb_card_oe_o[7]),
       .mb_par_i(mb_high_o[5]), .mb_par_o(mb_card_high_o[5]), .mb_par_oe(mb_card_oe_o[5]),

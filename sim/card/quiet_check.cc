@@ -73,9 +73,9 @@ QuietCheck::QuietCheck(Vcard_socket* model)
 
 QuietCheck::~QuietCheck() { waves_->close(); }
 
-std::string QuietCheck::Clock(uint64_t turn) {
+std::string QuietCheck::Clock(uint64_t turn, uint32_t idle) {
   const int block = static_cast<int>(turn % kBlockBits);
-  if ((model_->block_quiet_o >> block & 1) == 0) return "";
+  if ((idle >> block & 1) == 0) return "";
   model_->eval();
   waves_->dump(++time_);
   waves_->flush();
@@ -109,7 +109,7 @@ namespace hvia::fabric {
 class QuietCheck::Changes {};
 QuietCheck::QuietCheck(Vcard_socket* model) : model_(model) {}
 QuietCheck::~QuietCheck() {}
-std::string QuietCheck::Clock(uint64_t) { return ""; }
+std::string QuietCheck::Clock(uint64_t, uint32_t) { return ""; }
 std::string QuietCheck::Levels() { return ""; }
 }  // namespace hvia::fabric
 

@@ -24,9 +24,9 @@ class QuietCheck {
   // To be made before the model's first evaluation.
   explicit QuietCheck(Vcard_socket* model);
   ~QuietCheck();
-  // Clocks one block by itself, if it is idle; turn selects it. Returns the names of the signals
-  // that changed, or "". All inputs have their levels for the next clock, which is low.
-  std::string Clock(uint64_t turn);
+  // Clocks one block by itself, if its bit in idle is 1; turn selects it. Returns the names of the
+  // signals that changed, or "". All inputs have their levels for the next clock, which is low.
+  std::string Clock(uint64_t turn, uint32_t idle);
   // All signals and their levels, in lines.
   std::string Levels();
 

@@ -22,11 +22,7 @@ type bug struct {
 
 // survives makes a register that only power-up clears.
 func survives(name, file, before, register, after string) bug {
-	const edge = "  always_ff @(posedge clk_i or negedge "
-	clocked := edge + "rst_ni) begin\n    "
-	if strings.Contains(before, "core_rst_ni") {
-		clocked = edge + "core_rst_ni) begin\n    "
-	}
+	const clocked = "  always_ff @(posedge clk_i) begin\n    "
 	return bug{name, []verilate.Mutant{{
 		File: file, Old: clocked + before + register + after,
 		New: "  initial " + register + " = '0;\n" + clocked + before + register + strings.Replace(after, "<= ", "<= FAULT ? "+register+" : ", 1),
@@ -122,7 +118,7 @@ var bugs = []bug{
 		File: "rtl/control/hvia_vi_manager.sv", Old: "assign drain_busy = is_invalidate ? drain_handle_busy_i : drain_vi_busy_i;",
 		New: "assign drain_busy = is_invalidate ? drain_handle_busy_i : drain_vi_busy_i && !(FAULT && is_reset);"}}},
 
-	{"quiet too soon", []verilate.Mutant{{File: "rtl/top/hvia_core.sv", Old: "assign quiet_o = &{", New: "assign quiet_o = (FAULT && att_ready) || &{"}}}, // the card reports that it is idle while it works
+	{"quiet too soon", []verilate.Mutant{{File: "rtl/top/hvia_board.sv", Old: "= &block_quiet_o;", New: "= (FAULT && ready_o && block_quiet_o.pci) || &block_quiet_o;"}}}, // the card reports that it is idle while it works
 	{"a stray read", []verilate.Mutant{{File: "rtl/via/hvia_descriptor_fetch.sv", Old: "assign req_addr_o  = pa_q;", New: "assign req_addr_o  = pa_q ^ {4'd0, FAULT, 27'd0};"}}},
 	{"a stray write", []verilate.Mutant{{File: "rtl/via/hvia_completion.sv", Old: "assign status_at   = pa_q + start;", New: "assign status_at   = (pa_q ^ {4'd0, FAULT, 27'd0}) + start;"}}},
 	{"a wrong bit in long bursts", []verilate.Mutant{{

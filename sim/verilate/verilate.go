@@ -229,7 +229,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	for _, dir := range spec.Quoted {
 		cflags += " -iquote " + below(objects, filepath.Join(root, dir))[0]
 	}
-	arguments := slices.Concat(spec.arguments(below(root, objects)[0], below(objects, filepath.Join(tmp, spec.Name))[0], cflags), below(root, rtl...))
+	arguments := slices.Concat(spec.arguments(below(root, objects)[0], below(objects, filepath.Join(tmp, spec.Name))[0], cflags, verilator), below(root, rtl...))
 	arguments = append(arguments, below(objects, cpp...)...)
 	spec.stage("translating the RTL with Verilator %s", verilator.Version)
 	cmd := verilator.Command(ctx, arguments...)
@@ -249,7 +249,7 @@ func build(ctx context.Context, root string, verilator Tool, dir string, spec Sp
 	return os.Rename(tmp, dir)
 }
 
-func (s Spec) arguments(objects, program, cflags string) []string {
+func (s Spec) arguments(objects, program, cflags string, verilator Tool) []string {
 	args := []string{
 		"--cc", "--exe", "-sv", "-Wall", "-Wno-fatal",
 		"--x-assign", "unique", "--x-initial", "unique", "-O3",
@@ -269,6 +269,9 @@ func (s Spec) arguments(objects, program, cflags string) []string {
 	}
 	for _, k := range sortedKeys(s.Params) {
 		args = append(args, "-G"+k+"="+s.Params[k])
+	}
+	if s.Objects {
+		args = append(args, verilator.fast...)
 	}
 	for _, l := range s.Libs {
 		args = append(args, "-LDFLAGS", l)

@@ -28,7 +28,7 @@ module hvia_att_manager_checker (
   logic [17:0] update_q;
   logic [3:0] waited0_q, waited1_q, waited2_q, waited3_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       waiting_q <= 3'd0;
       quiet_q   <= 1'b0;

@@ -39,7 +39,7 @@ module hvia_att_memory_checker (
   logic [10:0] block_end;
   assign block_end = {6'd0, req_addr_o[4:0]} + {1'b0, req_len_o};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) quiet_q <= 1'b0;
     else begin
       quiet_q <= quiet_o;
@@ -63,7 +63,7 @@ module hvia_att_memory_checker (
 
   logic       sd_quiet_q;
   logic [5:0] sd_seen_q;
-  always_ff @(posedge sd_clk_i or negedge sd_rst_ni) begin
+  always_ff @(posedge sd_clk_i) begin
     if (!sd_rst_ni) sd_quiet_q <= 1'b0;
     else begin
       sd_quiet_q <= sd_quiet_o;

@@ -35,7 +35,7 @@ module hvia_att_walker_checker (
     clear_q, 1'b0
   };
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) quiet_q <= 1'b0;
     else begin
       quiet_q <= quiet_o;

@@ -39,7 +39,7 @@ module hvia_sdram_controller_checker (
   logic [10:0] column_end;
   assign column_end = {1'b0, req_addr_i[9:0]} + {7'd0, req_len_i};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       waiting_q <= 1'b0;
       quiet_q   <= 1'b0;

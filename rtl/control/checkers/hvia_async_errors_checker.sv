@@ -17,7 +17,7 @@ module hvia_async_errors_checker #(
   logic               quiet_q;
   logic [Sources-1:0] was_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       was_q   <= '0;

@@ -20,7 +20,7 @@ module hvia_counters_checker (
   logic [127:0] plane0_then_q, plane1_then_q, round_then_q, known_then_q;
   logic [32:0] then_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
     end else begin

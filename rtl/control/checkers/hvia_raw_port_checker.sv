@@ -27,7 +27,7 @@ module hvia_raw_port_checker (
   logic [6:0] now, then_q;
   assign now = {req_valid_o, reading_q, writing_q, sent_q, wvalid_q, beat_q};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       held_q  <= 1'b0;
       quiet_q <= 1'b0;

@@ -38,7 +38,7 @@ module hvia_raw_ring_checker #(
     now = {ready_q, done_q, fetching_q, using_q, writing_q, fetch_q, head_q};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q        <= 1'b0;
       using_before_q <= 1'b0;

@@ -68,7 +68,7 @@ module hvia_registers_checker (
   assign lost = async_valid_i && !async_take &&
       32'(waiting_q) == hvia_pkg::AsyncErrorSlots;
 
-  always_ff @(posedge clk_i or negedge core_rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_ni) begin
       waiting_q <= '0;
       lost_q    <= 1'b0;
@@ -93,7 +93,7 @@ module hvia_registers_checker (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       wait_q  <= 3'd0;
       quiet_q <= 1'b0;

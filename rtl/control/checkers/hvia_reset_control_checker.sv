@@ -23,7 +23,7 @@ module hvia_reset_control_checker (
   logic [2:0] now, then_q;
   assign now = {state_q, domains_rst_nq};
 
-  always_ff @(posedge clk_i or negedge bus_rst_no) begin
+  always_ff @(posedge clk_i) begin
     if (!bus_rst_no) begin
       idle_q     <= 1'b0;
       quiesce_q  <= 1'b0;

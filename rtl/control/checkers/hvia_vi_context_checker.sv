@@ -18,7 +18,7 @@ module hvia_vi_context_checker (
 
   logic quiet_q;
   logic [511:0] ctx_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
     end else begin

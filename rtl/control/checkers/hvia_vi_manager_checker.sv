@@ -66,7 +66,7 @@ module hvia_vi_manager_checker (
   logic quiet_q, request_held_q, write_q, update_held_q, word_held_q, reading_q, queue_held_q;
   logic [31:0] addr_q, arg_q, data_q;
   logic [9:0] len_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q        <= 1'b0;
       request_held_q <= 1'b0;

@@ -37,7 +37,7 @@ module hvia_dma_read_checker (
   logic [31:0] page_end;
   assign page_end = {20'd0, req_addr_o[11:0]} + {22'd0, req_len_o};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       held_q      <= 1'b0;
       beat_held_q <= 1'b0;

@@ -38,7 +38,7 @@ module hvia_host_arbiter_checker #(
   logic [1:0]   state_q;
   assign take = req_valid_i & req_ready_o;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       shown_q <= 1'b0;
@@ -64,7 +64,7 @@ module hvia_host_arbiter_checker #(
   end
 
   logic [N-1:0] asked_q;
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) asked_q <= '0;
     else asked_q <= asked_q | req_valid_i;
   end
@@ -78,7 +78,7 @@ module hvia_host_arbiter_checker #(
       limit = (lower == 0) ? $countones(asked_q & ~(N'(1) << i)) : Bound + lower;
     end
     logic        reading_q, writing_q;
-    always_ff @(posedge clk_i or negedge rst_ni) begin
+    always_ff @(posedge clk_i) begin
       if (!rst_ni) begin
         lost_q    <= 0;
         reading_q <= 1'b0;

@@ -228,7 +228,7 @@ module hvia_gec #(
   assign tx_late         = (tx_busy_q != 2'd0) & (timebase_i >= tx_deadline_q);
   assign next_deadline_o = (tx_busy_q != 2'd0) ? tx_deadline_q : '1;
 
-  always_ff @(posedge clk_i or negedge core_rst_n) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_n) tx_deadline_q <= '0;
     else if (tx_free | tx_late |
         ((tx_busy_q == 2'd0) & (tx_busy_d != 2'd0))) tx_deadline_q <= timebase_i + SlotClocks;
@@ -238,7 +238,7 @@ module hvia_gec #(
     if (tx_write) tx_mem[{tx_wslot_q, tx_waddr_q}] <= tx_wdata_i;
   end
 
-  always_ff @(posedge clk_i or negedge core_rst_n) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_n) begin
       tx_wslot_q <= 1'b0;
       tx_waddr_q <= '0;
@@ -424,7 +424,7 @@ module hvia_gec #(
     end
   end
 
-  always_ff @(posedge mac_clk_i or negedge mac_rst_n) begin
+  always_ff @(posedge mac_clk_i) begin
     if (!mac_rst_n) begin
       tx_own_q      <= 2'd0;
       tx_taken_q    <= 2'd0;
@@ -600,7 +600,7 @@ module hvia_gec #(
     end
   end
 
-  always_ff @(posedge mac_clk_i or negedge mac_rst_n) begin
+  always_ff @(posedge mac_clk_i) begin
     if (!mac_rst_n) begin
       rx_full_q      <= 2'd0;
       rx_next_q      <= 1'b0;
@@ -760,7 +760,7 @@ module hvia_gec #(
     end
   end
 
-  always_ff @(posedge clk_i or negedge core_rst_n) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_n) begin
       rx_held_q   <= 2'd0;
       rx_end_q    <= 2'd0;
@@ -808,7 +808,7 @@ module hvia_gec #(
   logic        enable_valid, wish_ready, wish_valid, enable_src_quiet, enable_dst_quiet;
   assign wish       = {enable_i, mac_i};
   assign wish_valid = wish != crossed_q;
-  always_ff @(posedge clk_i or negedge core_rst_n) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_n) crossed_q <= 49'd0;
     else if (wish_valid & wish_ready) crossed_q <= wish;
   end
@@ -907,12 +907,13 @@ module hvia_gec #(
   assign quiet_o = tx_cmd_src_quiet & tx_event_dst_quiet & rx_event_dst_quiet & rx_free_src_quiet &
       enable_src_quiet & ~(wish_valid & wish_ready) & ready_settled & link_settled &
       error_dst_quiet & overdue_src_quiet & use_dst_quiet & ~tx_write &
-      ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) & ~rx_valid_o & ~rx_done_i & core_live;
+      ~(tx_wabort_i & (tx_early_q | (tx_waddr_q != '0))) & ~rx_valid_o & ~rx_done_i &
+      core_rst_n & core_live;
   assign mac_quiet_o = tx_cmd_dst_quiet & tx_event_src_quiet & rx_event_src_quiet &
       rx_free_dst_quiet &
                        enable_dst_quiet & error_src_quiet & use_src_quiet & host_quiet &
                            target_quiet &
                        overdue_dst_quiet & ~tx_overdue_q & (tx_drop_q == 2'd0) & ~tx_back &
-                           ~rx_report & (rx_due_d == rx_due_q) & mac_live;
+                           ~rx_report & (rx_due_d == rx_due_q) & mac_rst_n & mac_live;
 
 endmodule

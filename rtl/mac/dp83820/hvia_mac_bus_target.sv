@@ -265,7 +265,7 @@ module hvia_mac_bus_target #(
   assign wr_wide_d  = wide_q;
   assign pexpect_d  = (addr_phase | xfer) ? ^{ad_i[31:0], cbe_n_i[3:0]} : pexpect_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= StIdle;
       frame_prev_q <= 1'b1;

@@ -90,7 +90,7 @@ module hvia_pci_master_checker #(
            par64_q, ask64_q, ack64_q, req64_n_q};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q       <= 1'b0;
       stalled_q     <= 1'b0;

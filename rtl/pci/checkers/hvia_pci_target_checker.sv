@@ -43,7 +43,7 @@ module hvia_pci_target_checker (
   assign now = {state_q, frame_prev_q, addr_q, trdy_n_q, stop_n_q, devsel_n_q, sel_oe_q, ad_oe_q,
                 par_oe_q, pcheck_q, rdrop_q, fcnt_q, frd_q, tgt_rvalid_o};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q     <= 1'b0;
       wstalled_q  <= 1'b0;

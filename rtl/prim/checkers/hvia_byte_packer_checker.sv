@@ -37,7 +37,7 @@ module hvia_byte_packer_checker #(
     for (int unsigned i = 0; i < W / 8; i++) lanes[8*i+:8] = {8{out_strb_o[i]}};
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       held_q    <= 1'b0;
       in_held_q <= 1'b0;

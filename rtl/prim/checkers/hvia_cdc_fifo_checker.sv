@@ -36,7 +36,7 @@ module hvia_cdc_fifo_checker #(
   logic [2*AddrW+1:0] src_state_q;
   logic [AddrW:0] fill;
   assign fill = wbin_q - from_gray(rgray_sync);
-  always_ff @(posedge src_clk_i or negedge src_rst_n) begin
+  always_ff @(posedge src_clk_i) begin
     if (!src_rst_n) begin
       src_quiet_q <= 1'b0;
       src_state_q <= '0;
@@ -57,7 +57,7 @@ module hvia_cdc_fifo_checker #(
   logic dst_quiet_q, held_q;
   logic [2*AddrW+1:0] dst_state_q;
   logic [Width-1:0] data_q;
-  always_ff @(posedge dst_clk_i or negedge dst_rst_n) begin
+  always_ff @(posedge dst_clk_i) begin
     if (!dst_rst_n) begin
       dst_quiet_q <= 1'b0;
       held_q      <= 1'b0;

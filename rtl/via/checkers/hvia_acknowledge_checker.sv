@@ -44,7 +44,7 @@ module hvia_acknowledge_checker (
   logic [34+hvia_params_pkg::VICountLog2:0]  offer;
   assign offer = {ack_vi_o, ack_number_o, ack_code_o};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q      <= 1'b0;
       held_q       <= 1'b0;

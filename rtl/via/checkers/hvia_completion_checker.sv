@@ -120,7 +120,7 @@ module hvia_completion_checker #(
   assign ring_end = header_at + hvia_pkg::CompletionQueueHeaderSize +
                     (hvia_pkg::CompletionEntrySize << log2);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q   <= 1'b0;
       req_q     <= 1'b0;

@@ -20,7 +20,7 @@ module hvia_deadline_walker_checker (
   logic [47:0] next_was_q, deadline_q;
   logic [48+hvia_params_pkg::VICountLog2:0] was_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       set_q   <= 1'b0;

@@ -133,7 +133,7 @@ module hvia_descriptor_fetch_checker #(
     txc_now = {txc_vi_i, txc_va_i, txc_handle_i};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q        <= 1'b0;
       att_q          <= 1'b0;

@@ -64,7 +64,7 @@ module hvia_doorbell_checker (
                  (db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellSend ||
                                db_waddr_i[11:0] - {8'd0, dword, 2'd0} == hvia_pkg::DoorbellReceive);
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       has_phase <= '0;
     end else begin
@@ -95,7 +95,7 @@ module hvia_doorbell_checker (
     end
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q   <= 1'b0;
       stalled_q <= 1'b0;

@@ -30,7 +30,7 @@ module hvia_notify_checker #(
     now = {name_q, put_q, take_q, shown_q};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       count_q <= 10'd0;

@@ -43,7 +43,7 @@ module hvia_receive_store_checker (
     now = {search_q, search_vi_q, compare_q, read_vi_q, rs_valid_o, rs_handle_o, head_q};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q     <= 1'b0;
       busy_q      <= 1'b0;

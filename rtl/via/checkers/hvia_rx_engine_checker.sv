@@ -148,7 +148,7 @@ module hvia_rx_engine_checker #(
                    stat_receive_out_of_order_o, stat_receive_acknowledge_o, stat_receive_naked_o};
   assign reports = {reliable_q, response_q, reported_q, lost, broken, report_due};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q        <= 1'b0;
       cpl_held_q     <= 1'b0;

@@ -80,7 +80,7 @@ module hvia_send_ledger_checker (
            search_q, rewound_q, resumed_q, known_q, live_q, used_q, armed_q, hold_q};
   endfunction
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q      <= 1'b0;
       job_held_q   <= 1'b0;

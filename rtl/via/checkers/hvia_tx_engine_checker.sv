@@ -128,7 +128,7 @@ module hvia_tx_engine_checker #(
   logic [63:0] cpl_q, va_q;
   logic [W+LaneW+1:0] beat_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       held_q      <= 1'b0;
       beat_held_q <= 1'b0;

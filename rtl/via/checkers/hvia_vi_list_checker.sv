@@ -19,7 +19,7 @@ module hvia_vi_list_checker (
   logic [hvia_params_pkg::VICountLog2:0] places;
   assign places = tail_q - head_q;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q <= 1'b0;
       moved_q <= 1'b0;

@@ -114,7 +114,7 @@ module hvia_work_queue_checker #(
   assign listed_send    = tail_q[0 +: VIW+1] - head_q[0 +: VIW+1];
   assign listed_receive = tail_q[VIW+1 +: VIW+1] - head_q[VIW+1 +: VIW+1];
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q     <= 1'b0;
       db_q        <= 1'b0;

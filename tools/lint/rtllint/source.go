@@ -198,7 +198,7 @@ var (
 	moduleBefore  = regexp.MustCompile(`\bmodule\s+[A-Za-z_]\w*\s*$`)
 	event         = regexp.MustCompile(`@`)
 	alwaysBefore  = regexp.MustCompile(`\balways(?:_ff)?\s*$`)
-	edges         = regexp.MustCompile(`^@\s*(?:\*|\(\s*\*\s*\)|\(\s*(?:pos|neg)edge\s+\w+(?:\s+or\s+(?:pos|neg)edge\s+\w+)*\s*\))`)
+	edges         = regexp.MustCompile(`^@\s*(?:\*|\(\s*\*\s*\)|\(\s*(?:pos|neg)edge\s+[\w.]+(?:\s+or\s+(?:pos|neg)edge\s+\w+)*\s*\))`)
 	systemTask    = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 	language      = regexp.MustCompile(`\b(?:import|export)\s*"`)
 	keyword       = regexp.MustCompile(`\b(?:wait|wait_order|fork|join|join_any|join_none|forever|final|specify|specparam|clocking|program|event|time|realtime|timeunit|timeprecision)\b`)
@@ -263,9 +263,12 @@ var (
 	clockName = regexp.MustCompile(`\b\w*clk\w*\b`)
 	// clockUse is where the name of a clock may stand: as a port, in an
 	// event, alone in the connection of a clock's port.
-	clockUse = regexp.MustCompile(`\binput\s[^;,()]*?\b\w*clk\w*|\bposedge\s+\w*clk\w*|\.\w*clk\w*(?:\s*\(\s*\w*clk\w*(?:\.\w+)?\s*\))?`)
+	clockUse = regexp.MustCompile(`\binput\s[^;,()]*?\b\w*clk\w*|\bposedge\s+\w*clk\w*(?:\.\w+)?|\.\w*clk\w*(?:\s*\(\s*\w*clk\w*(?:\.\w+)?\s*\))?`)
 	edge     = regexp.MustCompile(`\bposedge\s+(\w+)|\bnegedge\s+(\w+)`)
 )
+
+// asserts is the module whose flip-flops have an asynchronous reset.
+const asserts = "hvia_cdc_reset_sync.sv"
 
 // clocks finds clocks that come out of logic, and flip-flops clocked by other
 // signals: a clock is a net from the top, which may be stopped only there.
@@ -284,8 +287,8 @@ func clocks(file, text string) []finding {
 		switch {
 		case p[2] >= 0 && !clockName.MatchString(text[p[2]:p[3]]):
 			add(p[0], "%s is no clock: name a clock with clk", text[p[2]:p[3]])
-		case p[4] >= 0 && !strings.Contains(text[p[4]:p[5]], "rst"):
-			add(p[0], "%s is no reset: flip-flops take the rising edge of a clock", text[p[4]:p[5]])
+		case p[4] >= 0 && filepath.Base(file) != asserts:
+			add(p[0], "a falling edge of %s: flip-flops take a reset at the rising edge of their clock; only %s asserts one at once", text[p[4]:p[5]], asserts)
 		}
 	}
 	return found

@@ -80,6 +80,8 @@ var delays = []struct {
 	{name: "clock into another port", plant: "hvia_cdc_sync u_sync (.d_i(block_clk_i.gec));", check: checkClock, text: "clock block_clk_i in an expression"},
 	{name: "flip-flop without a clock", plant: "always_ff @(posedge valid_i or negedge rst_ni) x <= y;", check: checkClock, text: "valid_i is no clock"},
 	{name: "falling edge of a clock", plant: "always_ff @(negedge clk_i) x <= y;", check: checkClock, text: "clock clk_i in an expression"},
+	{name: "asynchronous reset", plant: "always_ff @(posedge clk_i or negedge rst_ni) x <= y;", check: checkClock, text: "a falling edge of rst_ni"},
+	{name: "one clock of a struct", plant: "always_ff @(posedge block_clk_i.gec) x <= y;"},
 	{name: "clocks connected", plant: "hvia_cdc_sync u_sync (.clk_i(block_clk_i.gec), .src_clk_i, .dst_clk_i( mac_clk_i ));"},
 	{name: "final", plant: "final x = 0;", check: checkHardware, text: `"final"`},
 	{name: "counter up", plant: "always_ff @(posedge clk_i) if (state_q == A) n_q <= n_q + 3'd1;", check: checkCounter, text: "n steps"},

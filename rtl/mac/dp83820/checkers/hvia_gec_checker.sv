@@ -87,7 +87,7 @@ module hvia_gec_checker #(
                     rx_next_q, rx_dirty_q, rx_due_q, rx_offered_q, rx_fill_q, rx_wait_q,
                         tx_overdue_q, tx_drop_q};
 
-  always_ff @(posedge clk_i or negedge core_rst_n) begin
+  always_ff @(posedge clk_i) begin
     if (!core_rst_n) begin
       quiet_q <= 1'b0;
     end else begin
@@ -133,7 +133,7 @@ module hvia_gec_checker #(
     end
   end
 
-  always_ff @(posedge mac_clk_i or negedge mac_rst_n) begin
+  always_ff @(posedge mac_clk_i) begin
     if (!mac_rst_n) begin
       mac_quiet_q <= 1'b0;
     end else begin

@@ -51,7 +51,7 @@ module hvia_mac_bus_host_checker (
                 gnt_prev_q, ad_oe_q, par_oe_q, par_q, ad_q, cbe_q, frame_n_q, frame_oe_q, irdy_n_q,
                     irdy_oe_q, 1'b0};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q   <= 1'b0;
       started_q <= 1'b0;

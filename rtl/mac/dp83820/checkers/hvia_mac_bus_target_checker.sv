@@ -46,7 +46,7 @@ module hvia_mac_bus_target_checker #(
       ad_oe_q, par_oe_q,
                 par64_oe_q, wr_valid_q, ad_q};
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       quiet_q  <= 1'b0;
       held_q   <= 1'b0;

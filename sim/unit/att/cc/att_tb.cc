@@ -258,9 +258,9 @@ class Testbench {
   // until the core is in reset.
   void Reset(bool power_on) {
     frozen_ = true;
-    dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
+    dut_.rst_ni = 1;
     dut_.sd_rst_ni = 1;
-    dut_.eval();
+    dut_.eval();  // the reset synchronisers act on the falling edge
     const bool core_first = rng_.Chance(1, 2);
     (core_first ? dut_.rst_ni : dut_.sd_rst_ni) = 0;
     dut_.eval();
@@ -269,7 +269,7 @@ class Testbench {
     dut_.rst_ni = 0;
     dut_.sd_rst_ni = 0;
     ClearInputs();
-    dut_.eval();
+    unit::Edge(&dut_, {&dut_.clk_i, &dut_.sd_clk_i});
     chip_.ControllerReset(time_);
     for (uint64_t i = rng_.Range(4, 20); i > 0; i--) Advance();
     (rng_.Chance(1, 2) ? dut_.rst_ni : dut_.sd_rst_ni) = 1;

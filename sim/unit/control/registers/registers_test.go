@@ -40,7 +40,7 @@ func TestCountersStorm(t *testing.T) {
 func TestRegistersOfFewerVIs(t *testing.T) { unit.FewerVIs(t, unit.Testbench(t, "registers"), sizes) }
 
 func TestRegistersFaults(t *testing.T) {
-	unit.MustCatchEach(t, unit.Testbench(t, "registers"), 4_000, []unit.Bug{
+	unit.MustCatchEach(t, unit.Testbench(t, "registers"), 6_000, []unit.Bug{
 		{"raw_quiet", registers, "RegisterStateQuietBit]       = card_quiet;", "RegisterStateQuietBit]       = FAULT ? card_quiet_i : card_quiet;"},
 		{"quiet_too_soon", registers, "core_rst_ni && card_quiet_settled &&", "core_rst_ni && (card_quiet_settled || FAULT) &&"},
 		{"lost_cause", registers, "irq_status_d = irq_status_d | irq_set;", "if (!(FAULT && reg_write)) irq_status_d = irq_status_d | irq_set;"},

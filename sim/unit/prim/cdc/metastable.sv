@@ -30,7 +30,7 @@ module hvia_cdc_sync #(
     changes = changes + 8'd1;
   end
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       changes_q <= 8'd0;
       armed_q   <= 1'b0;

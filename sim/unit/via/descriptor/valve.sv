@@ -16,7 +16,7 @@ module valve (
   assign valid_o = valid_i && (gate_i || shown_q);
   assign ready_o = ready_i && valid_o;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
+  always_ff @(posedge clk_i) begin
     if (!rst_ni) shown_q <= 1'b0;
     else shown_q <= valid_o && !ready_i;
   end

@@ -106,8 +106,6 @@ class Testbench {
   }
 
   void Reset() {
-    dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
-    dut_.eval();
     dut_.rst_ni = 0;
     dut_.req_valid_i = 0;
     dut_.hint_valid_i = 0;
@@ -115,7 +113,7 @@ class Testbench {
     current_.reset();
     expected_.clear();
     beats_ = 0;
-    dut_.eval();
+    unit::Edge(&dut_, {&dut_.clk_i});
     chip_.ControllerReset(time_);
     // The newest word may have been in flight to the pins at the reset.
     shadow_.erase(last_word_);

@@ -35,9 +35,8 @@ int main(int argc, char** argv) {
   unsigned rate = 0;
   bool burst = false;
 
-  // Reset acts on its edge.
-  dut.rst_ni = 1;
-  dut.eval();
+  dut.rst_ni = 0;
+  unit::Edge(&dut, {&dut.clk_i});
   for (uint64_t n = 0; n < unit::options().size * 1000; n++) {
     unit::clocks()++;
     // New rates every few hundred clocks, and sometimes a reset.
@@ -47,9 +46,6 @@ int main(int argc, char** argv) {
     }
     const bool reset = n < 2 || rng.Chance(1, 500);
     dut.rst_ni = !reset;
-    if (reset) {
-      for (auto& p : places) p.waits = false;
-    }
     int first = -1, waiting = 0;
     for (int s = kSources - 1; s >= 0; s--) {
       if (places[s].waits) first = s;
@@ -101,6 +97,7 @@ int main(int argc, char** argv) {
     if (first >= 0) places[first].waits = false;
     for (int s = 0; s < kSources; s++) {
       if (offered[s].waits) places[s] = offered[s];
+      if (reset) places[s].waits = false;
     }
     dut.clk_i = 1;
     dut.eval();

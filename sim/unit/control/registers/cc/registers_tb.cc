@@ -48,15 +48,7 @@ class Testbench {
     Verilated::assertOn(false);
     top->bus_idle_i = 1;
     top->rst_ni = 0;
-    top->eval();
-    for (int i = 0; i < 4; i++) {
-      for (CData* clock : {&top->sd_clk_i, &top->mac_clk_i, &top->clk_i}) {
-        *clock = 1;
-        top->eval();
-        *clock = 0;
-        top->eval();
-      }
-    }
+    for (int i = 0; i < 4; i++) ResetEdge();
     Verilated::assertOn(true);
     PinReset();
   }
@@ -82,7 +74,7 @@ class Testbench {
         mac--;
       }
     }
-    bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no, live = top->bus_rst_no;
+    bool sd_rst = top->sd_rst_no, mac_rst = top->mac_rst_no, live = top->bus_rst_no, core_reset = !top->core_rst_no;
     top->clk_i = 1;
     top->eval();
     // State reports the card's state of two clocks ago.
@@ -92,9 +84,11 @@ class Testbench {
     if ((top->sd_rst_no && !sd_rst) || (top->mac_rst_no && !mac_rst)) Fail("a reset was released by a foreign clock");
     top->clk_i = 0;
     top->eval();
-    if (!top->core_rst_no) Forget();
+    if (core_reset) Forget();
     unit::clocks()++;
   }
+
+  void ResetEdge() { unit::Edge(top.get(), {&top->sd_clk_i, &top->mac_clk_i, &top->clk_i}); }
 
   void OtherEdge(CData* clock, CData* own, const char* name) {
     bool core = top->core_rst_no, sd = top->sd_rst_no, mac = top->mac_rst_no;
@@ -186,7 +180,6 @@ class Testbench {
     } else {
       in_reset = false;
     }
-    if (!top->core_rst_no) Forget();
     if (top->mac_o != model.mac) Fail("MAC %012" PRIx64 ", want %012" PRIx64, static_cast<uint64_t>(top->mac_o), model.mac);
     if (top->enable_o != (model.enable && !held)) Fail("enable %d", top->enable_o);
     if (top->inta_o != ((model.irq_status & model.irq_enable) != 0)) Fail("INTA %d with %02x of %02x", top->inta_o, model.irq_status, model.irq_enable);
@@ -509,6 +502,7 @@ class Testbench {
     top->rst_ni = 0;
     top->eval();
     if (top->bus_rst_no || top->core_rst_no || top->sd_rst_no || top->mac_rst_no) Fail("RST# does not reset at once");
+    ResetEdge();
     Forget();
     reading = false;
     for (uint64_t i = rng.Below(4); i > 0; i--) Tick();

@@ -201,7 +201,7 @@ class Testbench {
     top->rst_ni = 0;
     top->clk_i = 0;
     top->cmd_valid_i = 0;
-    top->eval();
+    unit::Edge(top.get(), {&top->clk_i});
     Tick();
     top->rst_ni = 1;
     Tick();

@@ -68,7 +68,7 @@ class Testbench {
     if (!src && !dst) src = true;
     dut_.src_rst_ni = 1;
     dut_.dst_rst_ni = 1;
-    dut_.eval();  // an asynchronous reset acts on its edge
+    dut_.eval();  // the reset synchronisers act on the falling edge
     if (src) dut_.src_rst_ni = 0;
     if (dst) dut_.dst_rst_ni = 0;
     dut_.src_valid_i = src ? 0 : dut_.src_valid_i;
@@ -79,7 +79,8 @@ class Testbench {
       if (((dut_.src_ready_o | dut_.dst_valid_o) >> i) & 1) unit::Fail("lane %d offers or takes words in reset", i);
     }
     // A side that is not in reset keeps requesting. Meanwhile nothing may move.
-    for (uint64_t i = rng_.Range(1, 20); i > 0; i--) Advance(false);
+    const uint64_t src_from = unit::clocks(), dst_from = dst_edges_;
+    for (uint64_t i = rng_.Range(1, 20); i > 0 || unit::clocks() == src_from || dst_edges_ == dst_from; i -= i > 0) Advance(false);
     if (src && dst) {
       (rng_.Chance(1, 2) ? dut_.src_rst_ni : dut_.dst_rst_ni) = 1;
       dut_.eval();

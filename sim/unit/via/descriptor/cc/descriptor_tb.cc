@@ -363,9 +363,8 @@ class Testbench {
       Rebuild(used_[i], (long_queue && i == 0) ? depth_ + 64 : 48);
     }
 
-    dut_.rst_ni = 1;  // an asynchronous reset acts on its edge
-    dut_.eval();
     dut_.rst_ni = 0;
+    unit::Edge(&dut_, {&dut_.clk_i});
     held_ = false;
     for (int i = 0; i < 4; i++) Clock();
     dut_.rst_ni = 1;

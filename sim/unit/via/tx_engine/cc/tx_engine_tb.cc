@@ -167,9 +167,8 @@ class Testbench {
     contexts[10].reliability = hvia::kReliabilityReception;
     top->mac_i = kMac;
     top->no_overlap_i = top->short_bursts_i = 0;  // the DMA engines' test sets both
-    top->rst_ni = 1;  // an asynchronous reset acts on its edge
-    top->eval();
     top->rst_ni = 0;
+    unit::Edge(top.get(), {&top->clk_i});
     for (int i = 0; i < 4; i++) Clock();
     top->rst_ni = 1;
     for (int i = 0; i < 4; i++) Clock();
