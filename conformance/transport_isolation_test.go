@@ -22,9 +22,8 @@ import (
 // A stream sends separate messages on one VI: each is posted long after the
 // last one completes.
 const (
-	streamBytes    = 2000
-	streamMessages = 150
-	streamPeriod   = 300 * host.Microsecond
+	streamBytes  = 2000
+	streamPeriod = 300 * host.Microsecond
 )
 
 // streamAt is when message i is posted.
@@ -33,12 +32,16 @@ func streamAt(i int) host.Time { return cornerBegin + host.Time(i)*streamPeriod 
 // Troubles hit the other VI between the same hosts, at these messages of the
 // stream.
 const (
-	troubles     = 14
 	troubleEvery = 10
 	troubleStep  = 6 * host.Microsecond // each starts this much later than the last
 	// The timeout is long enough to separate a retransmission from the loss.
 	isolationTimeout = busClock << 12
 	isolationRetries = 2
+)
+
+var (
+	troubles       = conformtest.Long(7, 14)
+	streamMessages = (troubles + 1) * troubleEvery
 )
 
 // troubleAt is the start of trouble k, which lies `before` ahead of message

@@ -224,8 +224,12 @@ func checkUse(t *testing.T, c Config, row Row) {
 // except for the phase of polls and of transmit interrupts.
 func TestComparePingPongIsReproduce(t *testing.T) {
 	benchtest.TakesSeconds(t)
+	longest := 4096
+	if benchtest.Long() {
+		longest = 16384
+	}
 	c := smallCompare(t, PatternPingPong)
-	c.Sizes, c.Messages, c.Warmup = []int{4, 1400, 16384}, rig.KernelRounds, rig.KernelWarmup
+	c.Sizes, c.Messages, c.Warmup = []int{4, 1400, longest}, rig.KernelRounds, rig.KernelWarmup
 	r := compare(t, c)
 	w := reproduce.DefaultConfig()
 	w.Seed, w.Sizes, w.Iterations, w.Warmup, w.Background = benchtest.Seed(t), c.Sizes, 2, 1, false

@@ -21,7 +21,7 @@ func TestShortBurstsCost(t *testing.T) {
 	}
 	sizes := []int{4, 32768, 65536}
 	run := func(straps uint32) (half []int64) {
-		c := DefaultConfig()
+		c := fewRounds()
 		c.Background, c.straps = false, straps
 		m, err := Measure(t.Context(), c, rig.RDMAWrite, sizes)
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ func TestReceiveStrapCost(t *testing.T) {
 	}
 	sizes := []int{4, 1024, 16384}
 	run := func(x rig.Exchange, straps uint32) (half []int64) {
-		c := DefaultConfig()
+		c := fewRounds()
 		c.Background, c.straps = false, straps
 		m, err := Measure(t.Context(), c, x, sizes)
 		require.NoError(t, err)

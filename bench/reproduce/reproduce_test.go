@@ -36,6 +36,15 @@ func smallConfig(t *testing.T) Config {
 	return c
 }
 
+// fewRounds is the default with fewer rounds, which take the same time each.
+func fewRounds() Config {
+	c := DefaultConfig()
+	if !benchtest.Long() {
+		c.Iterations, c.Warmup = 2, 1
+	}
+	return c
+}
+
 func run(t *testing.T, c Config) *report.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

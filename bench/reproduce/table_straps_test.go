@@ -24,7 +24,7 @@ func TestTableStrapsCost(t *testing.T) {
 		table, rest, half, long int64 // ps; table: the translations of 4 bytes, rest: its other stages
 	}
 	run := func(straps uint32, replaced map[string]int64) cost {
-		c := DefaultConfig()
+		c := fewRounds()
 		c.Background, c.straps, c.Params = false, straps, replaced
 		m, err := Measure(t.Context(), c, rig.RDMAWrite, []int{4, long})
 		require.NoError(t, err)

@@ -147,10 +147,10 @@ func TestQuietSpansChangeNothingInTrouble(t *testing.T) {
 	for name, body := range map[string]func(r *rig){
 		"hostile frames":          hostility(unit.Sizes{Short: 20, Normal: 30, Long: 1000}.Pick()),
 		"hostile reliable frames": reliableHostility(unit.Sizes{Short: 20, Normal: 30, Long: 1000}.Pick()),
-		"conversation":            conversation(unit.Sizes{Short: 1, Normal: 5, Long: 80}.Pick()),
-		"soft resets":             softResetRounds(unit.Sizes{Short: 1, Normal: 2, Long: 20}.Pick()),
-		"withdrawals":             withdrawals(unit.Sizes{Short: 1, Normal: 5, Long: 80}.Pick()),
-		"bad descriptors":         badDescriptors(unit.Sizes{Short: 2, Normal: 8, Long: 90}.Pick()),
+		"conversation":            conversation(unit.Sizes{Short: 1, Normal: 3, Long: 80}.Pick()),
+		"soft resets":             softResetRounds(unit.Sizes{Short: 1, Normal: 1, Long: 20}.Pick()),
+		"withdrawals":             withdrawals(unit.Sizes{Short: 1, Normal: 3, Long: 80}.Pick()),
+		"bad descriptors":         badDescriptors(unit.Sizes{Short: 2, Normal: 5, Long: 90}.Pick()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var digests [3]bridge.Digest
