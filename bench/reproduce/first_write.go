@@ -195,6 +195,7 @@ func (x *firstWriting) open(t *host.Thread, h *driver.Host) error {
 		if r.offered {
 			offered = append(offered, buffer)
 		}
+		s.Arena.Expect(r.size)
 		if err := vi.Offer(t, offered...); err != nil {
 			return err
 		}

@@ -95,6 +95,10 @@ func (a *arena) Guards(n int) error {
 	return nil
 }
 
+// Expect clears the byte that a poll for a message of n bytes watches: a guard
+// may be equal to the last byte of the message.
+func (a *arena) Expect(n int) { a.receiving(n)[n-1] = 0 }
+
 // Restore writes the guards over a message, before the next size.
 func (a *arena) Restore(n int) {
 	b := a.receiving(n)
