@@ -147,16 +147,16 @@ module card_socket #(
     hvia_types_pkg::blocks_t busy;
     assign busy          = ~block_quiet;
     assign block_quiet_o = ~32'({
-        busy.gec,
         |{busy.core.receive.acknowledge, busy.core.receive.completion, busy.core.receive.notify},
-        |{busy.core.receive.rx_engine, busy.core.receive.receive_store},
-        |{busy.core.send.tx_engine, busy.core.send.send_ledger},
-        |{busy.core.send.doorbell, busy.core.send.work_queue, busy.core.send.descriptor_fetch},
-        |{busy.core.control.registers, busy.core.control.async_errors, busy.core.control.vi_manager,
+        busy.core.receive.receive_store, busy.core.receive.rx_engine,
+        busy.core.send.send_ledger, busy.core.send.tx_engine, busy.core.send.descriptor_fetch,
+        |{busy.core.send.doorbell, busy.core.send.work_queue},
+        |{busy.core.control.async_errors, busy.core.control.vi_manager,
             busy.core.control.vi_context, busy.core.control.raw_port},
+        busy.core.control.registers,
         |{busy.core.control.counters, busy.core.control.trace},
         |{busy.core.host.att_manager, busy.core.host.att_memory},
-        busy.resets,
+        busy.gec, busy.resets,
         |{busy.pci, busy.core.host.arbiter}
     });
   end
@@ -190,11 +190,11 @@ module card_socket #(
       // order of blocks_t: resets, pci, gec; arbiter, ATT; control; send; receive.
       .block_clk_i(EachBlock ? {
           block_clk_i[1:0], block_clk_i[$bits(block_quiet)-1:2]} : {
-          block_clk_i[1], block_clk_i[0], block_clk_i[9],
-          block_clk_i[0], {2{block_clk_i[2]}},
-          block_clk_i[4], block_clk_i[3], {4{block_clk_i[4]}}, block_clk_i[3],
-          {3{block_clk_i[5]}}, {2{block_clk_i[6]}},
-          {2{block_clk_i[7]}}, {3{block_clk_i[8]}}}),
+          block_clk_i[1], block_clk_i[0], block_clk_i[2],
+          block_clk_i[0], {2{block_clk_i[3]}},
+          block_clk_i[5], block_clk_i[4], {4{block_clk_i[6]}}, block_clk_i[4],
+          {2{block_clk_i[7]}}, block_clk_i[8], block_clk_i[9], block_clk_i[10],
+          block_clk_i[11], block_clk_i[12], {3{block_clk_i[13]}}}),
       .rst_ni, .sd_clk_i, .mac_clk_i,
       .timebase_i(timebase_q),
       .sd_timebase_i(sd_timebase_q), .strap_i, .req_n_o(card_req_n_o), .gnt_n_i(gnt_n_q),
