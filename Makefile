@@ -8,12 +8,12 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # How many packages' tests run at a time. A simulation keeps about one
-# processor busy (its thread and the host's take turns), a cold build of one
-# both, and some tests wait.
-TEST_P ?= 3
+# processor busy (its thread and the host's take turns), a cold build of one both.
+TEST_P ?= 2
 # The packages that take longest come first, so that none runs alone at the end.
-# vet is part of lint.
-TESTS := -count=1 -vet=off -p $(TEST_P) ./vipl ./tools/hvia ./sim/unit/card ./conformance/random ./...
+# vipl, which has limits of wall time, comes after the first builds. vet is part
+# of lint.
+TESTS := -count=1 -vet=off -p $(TEST_P) ./tools/hvia ./sim/unit/card ./vipl ./conformance/random ./...
 # Arguments for `hvia reproduce`, `hvia demo` and `hvia digests`, for example ARGS='--sizes 4,64'.
 ARGS ?=
 
